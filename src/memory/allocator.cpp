@@ -1,0 +1,14 @@
+#include "throng/memory.hpp"
+#include <new>
+
+namespace throng {
+
+Allocator default_allocator() {
+    return {[](void*, std::size_t bytes, std::size_t alignment) { return ::operator new(bytes, std::align_val_t(alignment)); },
+            [](void*, void* memory, std::size_t bytes, std::size_t alignment) {
+                ::operator delete(memory, bytes, std::align_val_t(alignment));
+            },
+            nullptr};
+}
+
+} // namespace throng

@@ -1,0 +1,82 @@
+#pragma once
+// The columns that a protocol's components become in a chunk, on both sides. Derived once by Protocol::finish.
+//
+// A chunk version holds one ComponentBlock per columnar component that any lane has (null otherwise) and one
+// OccupantBlock. A block is: u64 present, u64 counter[2] (bit planes of the 2-bit insert counters), u64 unused, then the
+// columns in field order, 64 elements each, 64-byte aligned. Elements of lanes that lack the component are 0: both sides
+// rely on it, since a delta is taken against them.
+#include "throng/protocol.hpp"
+
+namespace throng {
+
+inline constexpr u32 lane_count = 64;
+
+struct Column {
+    u32 offset_bytes = 0;        // inside the block
+    u8 element_bytes = 2;        // 2, 4 or 8: i16, i32, i64
+    u8 component = 0;            // index in Layout::components
+    u8 field = 0;                // index in ComponentInfo::fields
+    u8 width_bits = 5;           // bits that a width takes on the wire: 5, 6 or 7
+    u8 angle_bits = 0;           // > 0: differences wrap modulo 2^angle_bits
+    i8 spatial_axis = -1;        // 0 or 1: relative to the chunk's origin
+    i16 velocity_column = -1;    // >= 0: extrapolated by that column ...
+    i64 velocity_factor = 0;     // ... base + ((velocity * age * velocity_factor) >> 16)
+    i64 quantum_min = 0;         // range: clamp bounds in steps
+    i64 quantum_max = 0;
+    double step = 1;             // range: units a step
+    double inverse_step = 1;
+};
+
+struct LayoutComponent {
+    const ComponentInfo* info = nullptr;
+    u32 first_column = 0;
+    u32 column_count = 0;
+    u32 block_bytes = 0;         // multiple of 64
+    bool opaque = false;         // no columns: the block is just the header
+    bool spatial = false;
+    bool references = false;     // has reference fields
+};
+
+struct BlockHeader {
+    u64 present = 0;
+    u64 counter[2] = {0, 0};
+    u64 unused = 0;
+};
+static_assert(sizeof(BlockHeader) == 32);
+inline constexpr u32 block_header_bytes = 64;    // columns start here
+
+struct OccupantBlock {
+    u64 alive = 0;               // lanes that hold an entity
+    u64 unused[7] = {};
+    NetId net_id[lane_count] = {}; // 0 where not alive
+};
+
+struct Layout {
+    static constexpr u32 column_count_max = 256;
+    LayoutComponent components[Protocol::component_count_max];
+    u32 component_count = 0;
+    Column columns[column_count_max];
+    u32 column_count = 0;
+    i32 spatial_component = -1;  // index, or -1
+    double spatial_step = 0;     // units
+    i32 spatial_min = 0, spatial_max = 0; // bounds of the spatial axes, in steps
+    u32 tick_hz = 20;
+    /// Protocol index of an ECS component, or -1.
+    i16 index_of[256];
+};
+
+/// Ticks of age that extrapolation uses at most; older baselines extrapolate as if this old.
+inline constexpr u32 extrapolation_age_max = 31;
+
+inline BlockHeader& header(std::byte* block) { return *reinterpret_cast<BlockHeader*>(block); }
+inline const BlockHeader& header(const std::byte* block) { return *reinterpret_cast<const BlockHeader*>(block); }
+template <class T>
+inline T* column_data(std::byte* block, const Column& column) {
+    return reinterpret_cast<T*>(block + column.offset_bytes);
+}
+template <class T>
+inline const T* column_data(const std::byte* block, const Column& column) {
+    return reinterpret_cast<const T*>(block + column.offset_bytes);
+}
+
+} // namespace throng

@@ -1,0 +1,107 @@
+#pragma once
+// The payload of a section: some lanes of one chunk, either in full (limbo section) or as changes against a baseline
+// (delta section). docs/wire.md is normative; this is its only implementation in C++.
+//
+// Encoding writes what the server captured: misuse asserts. Decoding reads hostile bytes: every path returns an Error.
+#include "src/registry/layout.hpp"
+#include "throng/transport.hpp"
+
+namespace throng {
+
+/// Newest bytes of one opaque component of a chunk. The server's mirror owns them.
+struct OpaqueLanes {
+    const std::byte* data[lane_count]; // where the lane's bytes start
+    u32 bytes[lane_count];
+    Tick changed[lane_count];          // tick of the last change (insert included)
+};
+
+/// The state of a chunk at one tick: the mirror's on the server, a ring version on the client. blocks[i] belongs to
+/// Layout::components[i] and is null when no lane has that component.
+struct ChunkState {
+    const OccupantBlock* occupants = nullptr;
+    const std::byte* const* blocks = nullptr;
+};
+
+struct EncodeInput {
+    const Layout* layout = nullptr;
+    ChunkState current;
+    ChunkState baseline;                 // blocks == nullptr: full
+    const OpaqueLanes* const* opaque = nullptr; // [component], null entries where the component is not opaque or absent
+    u64 lanes = 0;                       // non-zero; all alive in `current`; in a delta the same occupants in `baseline`
+    Tick tick = 0;
+    Tick baseline_tick = 0;
+    bool spatial = false;                // the chunk belongs to a cell
+    i32 origin[2] = {0, 0};              // of the cell, in spatial steps
+};
+
+enum class Compression : u8 {
+    automatic, // zstd where the section has opaque bytes or is full, and only if smaller
+    never,
+    always,    // zstd for everything (tests, measurements)
+};
+
+struct ZstdContexts; // one per worker
+
+/// Scratch of one worker: the zstd contexts and two buffers. Make one per worker, reuse it for ever.
+struct SectionScratch {
+    SectionScratch(const Protocol& protocol, Allocator allocator);
+    ~SectionScratch();
+    SectionScratch(const SectionScratch&) = delete;
+    SectionScratch& operator=(const SectionScratch&) = delete;
+    ZstdContexts* zstd = nullptr;
+    std::byte* wide = nullptr;           // section_bytes_max bytes each
+    std::byte* packed = nullptr;
+    Allocator allocator;
+};
+
+/// Upper bound of an encoded section and of what a compressed one may expand to.
+inline constexpr u32 section_bytes_max = 1u << 17;
+
+struct EncodeResult {
+    u32 bytes = 0;   // 0: it does not fit `out`
+    bool zstd = false;
+};
+/// Writes one section to `out`. Deterministic: the same input gives the same bytes on every machine, worker and
+/// instruction level. Allocates: no.
+EncodeResult encode_section(const EncodeInput& input, Compression compression, SectionScratch& scratch, std::span<std::byte> out);
+
+/// What decode_section found before it needed a baseline.
+struct SectionHead {
+    bool full = false;
+    u32 baseline_age = 0;                // ticks before the message's tick; >= 1 in a delta
+};
+/// Reads only the head, so that the caller can look up the baseline.
+Error read_section_head(Bytes payload, SectionHead& head);
+
+/// A decoded section. The blocks are those of DecodeBuffers, valid until its next use; only elements of `lanes` mean anything.
+struct DecodedSection {
+    bool full = false;
+    u32 baseline_age = 0;
+    u64 lanes = 0;
+    bool spatial = false;
+    i32 origin[2] = {0, 0};              // full sections only
+    OccupantBlock* occupants = nullptr;  // full: from the wire; delta: copied from the baseline
+    u32 listed = 0;                      // bit i: component i is in the section. In a delta the others keep the baseline's value
+    std::byte* blocks[Protocol::component_count_max] = {}; // of listed components: present, counters and column elements
+    u64 opaque_carried[Protocol::component_count_max] = {};          // lanes whose opaque bytes are in this section
+    Bytes opaque[Protocol::component_count_max][lane_count] = {};    // valid where carried
+};
+
+/// Room for one decoded section and the zstd output. Make one per client (or per worker, shared by clients).
+class DecodeBuffers {
+public:
+    DecodeBuffers(const Protocol& protocol, Allocator allocator);
+    ~DecodeBuffers();
+    DecodeBuffers(const DecodeBuffers&) = delete;
+    DecodeBuffers& operator=(const DecodeBuffers&) = delete;
+    struct Impl;
+    Impl* impl;
+};
+
+/// Decodes one payload. For a delta, `baseline` is the state to decode onto and `baseline_lanes` the lanes of it that are
+/// held; a lane outside gives no_baseline (and nothing else of the section may be used). Total: any bytes give an Error or
+/// a section. Time and memory are bounded by payload size and section_bytes_max. Allocates: no.
+Error decode_section(const Protocol& protocol, Bytes payload, const ChunkState& baseline, u64 baseline_lanes, DecodeBuffers& buffers,
+                     DecodedSection& out);
+
+} // namespace throng
