@@ -73,6 +73,13 @@ inline constexpr u32 wire_format_version = 1;
 /// Largest opaque component on the wire.
 inline constexpr u32 opaque_bytes_max = 65536;
 
+/// When zstd is used for section payloads.
+enum class Compression : u8 {
+    automatic, // full sections and those with opaque bytes, and only where smaller
+    never,
+    always,    // everything; for tests and measurements
+};
+
 struct ProtocolConfig {
     u32 tick_hz = 20;                            // server replication steps a second; part of the protocol hash
     std::span<const std::byte> dictionary = {};  // zstd dictionary for opaque components and full states; kept by reference
