@@ -68,9 +68,15 @@ struct ComponentInfo {
     void (*ensure_pool)(World&) = nullptr;      // creates the pool, so that type-erased access works
 };
 
+/// Part of the protocol hash; rises when docs/wire.md changes in an incompatible way.
+inline constexpr u32 wire_format_version = 1;
+/// Largest opaque component on the wire.
+inline constexpr u32 opaque_bytes_max = 65536;
+
 struct ProtocolConfig {
     u32 tick_hz = 20;                            // server replication steps a second; part of the protocol hash
     std::span<const std::byte> dictionary = {};  // zstd dictionary for opaque components and full states; kept by reference
+    bool wide_cells = false;                     // 32-bit cell-relative positions: for interest cells beyond 32,000 steps
 };
 
 namespace detail {
