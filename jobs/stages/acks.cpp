@@ -167,6 +167,23 @@ void process_client(ServerState& state, ClientState& client, WorkerState& worker
 
 } // namespace
 
+void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts) {
+    MessageRecord& r = client.records[client.oldest_message & (client.records.size() - 1)];
+    if (r.state == record_in_flight) {
+        ++counts.lost_messages;
+        for (u32 i = 0; i < r.count; ++i) {
+            const SectionRecord& s = client.sections[(r.first + i) & (client.sections.size() - 1)];
+            if (ClientChunk* view = find_client_chunk(client, s.chunk, s.hint)) {
+                view->pending |= unacked(*view, state.mirror.chunk(s.chunk), state.tick);
+                --view->in_flight;
+                client.attention = true;
+            }
+        }
+    }
+    r.state = record_free;
+    ++client.oldest_message;
+}
+
 void run_acks_stage(ServerState& state) {
     parallel_stage(state, Stage::acks, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {

@@ -49,16 +49,15 @@ void Plan::add(u32 index) {
     }
     u64 unsent_gone = gone;
     if (delta) {
-        const Tick oldest = chunk.ticks[chunk.newest] - view.baseline > 0xffffu ? view.baseline : view.baseline;
-        client.sends.push_back({index, state.keys.find(worker_index, view.chunk, oldest, delta, false), unsent_gone, 0});
+        client.sends.push_back({index, state.keys.find(worker_index, view.chunk, view.baseline, delta, false), unsent_gone});
         unsent_gone = 0;
     }
     if (full) {
-        client.sends.push_back({index, state.keys.find(worker_index, view.chunk, 0, full, true), unsent_gone, 0});
+        client.sends.push_back({index, state.keys.find(worker_index, view.chunk, 0, full, true), unsent_gone});
         unsent_gone = 0;
     }
     if (unsent_gone)
-        client.sends.push_back({index, KeyTable::none, unsent_gone, 0});
+        client.sends.push_back({index, KeyTable::none, unsent_gone});
 }
 
 /// Expected bytes of a chunk's sections, in 1/16: from what lanes of the chunk cost last time they were encoded.
@@ -137,13 +136,29 @@ void plan_client(Plan plan) {
     client.clean = plan.worker.candidates.size() == 0 && !client.attention && plan.clean();
 }
 
+u64 hash_of_chunk(const ServerState& state, const Chunk& chunk, u64 lanes) {
+    u64 hashes[Protocol::component_count_max][lane_count];
+    const u64* tables[Protocol::component_count_max] = {};
+    for (u32 c = 0; c < state.layout.component_count; ++c) {
+        const OpaqueLanes* opaque = chunk.opaque[c];
+        if (!opaque)
+            continue;
+        tables[c] = hashes[c];
+        for (u64 left = lanes; left; left &= left - 1) {
+            const u32 lane = static_cast<u32>(std::countr_zero(left));
+            hashes[c][lane] = opaque->data[lane] ? opaque_hash(opaque->data[lane], opaque->bytes[lane]) : 0;
+        }
+    }
+    return state_hash_lanes(state.layout, chunk.number, state.mirror.state(chunk, chunk.newest), lanes, tables);
+}
+
 /// Sum of the hashes of what the client should hold now.
 u64 hash_of_view(const ServerState& state, const ClientState& client) {
     u64 sum = 0;
     for (const ClientChunk& view : client.chunks)
         if (view.known) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
-            sum += state_hash(state.layout, view.chunk, state.mirror.state(chunk, chunk.newest), chunk.opaque, view.known);
+            sum += hash_of_chunk(state, chunk, view.known);
         }
     return sum;
 }

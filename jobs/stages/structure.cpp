@@ -233,6 +233,13 @@ void run_structure_stage(ServerState& state) {
     state.slots.resize(std::max<u32>(state.slots.size(), state.world.entity_slots()));
     state.bound_now.clear();
     const ComponentId replicated = component_id<Replicated>();
+    if (state.adopt_world) {
+        state.adopt_world = false;
+        state.world.clear_structure_log();
+        const PoolBase& pool = *state.world.pool_of(replicated);
+        for (u32 row = 0; row < pool.size(); ++row)
+            bind(state, pool.owner(row), state.world.entity_at(pool.owner(row)).entity_id);
+    }
     for (const StructureEvent& event : state.world.structure_log())
         handle(state, event, replicated);
     state.world.clear_structure_log();

@@ -87,14 +87,14 @@ auto with_type(FieldType type, F&& f) {
     switch (type) {
     case FieldType::f32: return f(float{});
     case FieldType::f64: return f(double{});
-    case FieldType::i8: return f(i8{});
-    case FieldType::i16: return f(i16{});
-    case FieldType::i32: return f(i32{});
-    case FieldType::i64: return f(i64{});
-    case FieldType::u8:
+    case FieldType::int8: return f(i8{});
+    case FieldType::int16: return f(i16{});
+    case FieldType::int32: return f(i32{});
+    case FieldType::int64: return f(i64{});
+    case FieldType::uint8:
     case FieldType::boolean: return f(u8{});
-    case FieldType::u16: return f(u16{});
-    case FieldType::u32: return f(u32{});
+    case FieldType::uint16: return f(u16{});
+    case FieldType::uint32: return f(u32{});
     default: return f(u64{});
     }
 }

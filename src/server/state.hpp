@@ -56,7 +56,6 @@ struct Send {
     u32 client_chunk = 0; // index
     KeyTable::Ref key = KeyTable::none;
     u64 gone = 0;
-    u32 order = 0;
 };
 
 struct AckBlock {
@@ -81,7 +80,6 @@ struct ClientState {
 
     bool connected = false;
     bool joined = false;        // hello accepted
-    bool welcome_due = false;
     // view
     Entity focus;
     bool has_focus = false;
@@ -99,9 +97,10 @@ struct ClientState {
     u32 next_message = 0;       // running number; its low 16 bits travel
     u32 oldest_message = 0;     // first that is not resolved
     u32 next_section = 0;
-    u32 newest_acked_tick_valid = 0;
+    bool any_acked = false;
     Tick newest_acked_tick = 0; // of acked messages
-    u32 round_trip_ticks = 4;   // smoothed, in 1/8 ticks: see acks
+    i32 round_trip_eighths = 32; // smoothed, in 1/8 ticks
+    Tick oldest_in_flight = 0;  // tick of the oldest unresolved message; the present one if there is none
     // this tick
     Array<Send> sends;
     Array<AckBlock> acks;       // inbox, filled by receive, emptied by the acks stage
@@ -200,7 +199,9 @@ struct ServerState {
     KeyTable keys;
     Array<WorkerState> workers;
     TickReport report;
-    u32 message_bytes = 1200;
+    bool adopt_world = false;           // bind what the world holds already
+    u32 message_bytes = 1200;           // a packet
+    u32 payload_bytes = 1100;           // largest payload that fits a packet
     u32 ordered_bytes = 0;
     u32 full_lane_cost = 0;             // estimate of a lane in full, 1/16 bytes
     u64 malformed = 0;                  // since the last report
@@ -214,6 +215,7 @@ struct ServerState {
         return slot.entity_id == entity.entity_id ? &slot : nullptr;
     }
     const Slot* slot_of(Entity entity) const { return const_cast<ServerState*>(this)->slot_of(entity); }
+    bool wide_cells() const;
     void touch_chunk(u32 chunk) {
         u64& word = touched_chunks[chunk / 64];
         const u64 bit = u64(1) << chunk % 64;
@@ -236,6 +238,9 @@ inline void promote_baseline(ClientChunk& view, const Chunk& chunk, Tick now) {
 }
 
 ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint);
+/// Gives up the oldest message in flight: it counts as lost and its ack no longer means anything (R6).
+void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts);
+inline constexpr u32 ack_blocks_max = 1024; // taken from one client between two ticks
 /// Drops all state of a client; the slot can be used again.
 void reset_client(ServerState& state, ClientId id);
 
