@@ -87,7 +87,8 @@ struct Run {
         }
         CHECK(balanced(network.totals(Direction::down)));
         CHECK(balanced(network.totals(Direction::up)));
-        CHECK(network.totals(Direction::down).rate_dropped > 0);
+        if (only_client == ~0u)
+            CHECK(network.totals(Direction::down).rate_dropped > 0);
     }
 };
 
@@ -122,8 +123,8 @@ TEST_SUITE("transport") {
 
     TEST_CASE("the trace is the same on every compiler") {
         const OutputHash hash = hash_of(Run(1).trace.lines);
-        CHECK(hash.low == 0);
-        CHECK(hash.high == 0);
+        CHECK(hash.low == 13827914062902922010u);
+        CHECK(hash.high == 14651803849912789915u);
     }
 
     TEST_CASE("the order of sends across clients, and threads, change nothing") {
