@@ -28,7 +28,10 @@ struct Angle {
     u32 bits = 16;
 };
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" // g++ takes scoped enumerators for shadows of the integer types
 enum class FieldType : u8 { f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, entity };
+#pragma GCC diagnostic pop
 enum class FieldKind : u8 {
     range,     // Range
     angle,     // Angle
