@@ -60,8 +60,8 @@ struct LinkConfig {
     u32 packet_overhead_bytes = 36; // counted against the rate for each packet: IPv4, UDP and a frame checksum of 8 bytes
     u32 mtu_bytes = 0;             // a larger unreliable message is refused at send; 0 = only the network's own limit
     // Both are copied by connect and set_link. They need not be sorted.
-    std::span<const Blackout> blackouts;
-    std::span<const ScriptStep> script;
+    std::span<const Blackout> blackouts = {};
+    std::span<const ScriptStep> script = {};
 };
 /// Name of the first field that is out of range, or null. connect and set_link assert on it; programs check options with it.
 const char* invalid_field(const LinkConfig& config);
@@ -141,12 +141,12 @@ struct LoopbackConfig {
     u32 unreliable_bytes_max = 1200; // largest unreliable message: the payload of one packet
     u32 reliable_bytes_max = 65'536; // largest message of the reliable kinds, up to loopback_message_bytes_limit
     ChannelLimits unreliable{1 << 18, 256};
-    ChannelLimits unordered;
-    ChannelLimits ordered;
+    ChannelLimits unordered = {};
+    ChannelLimits ordered = {};
     u32 in_flight_messages_max = 4096; // per link; an unreliable message beyond it is lost (`overflowed`)
     u32 reserve_messages = 0;          // room for so many messages of up to 1536 bytes is made at construction
     bool raw = false;                  // damaged frames are delivered as they are, to feed decoders
-    TraceHook trace;
+    TraceHook trace = {};
     Allocator allocator = default_allocator();
 };
 

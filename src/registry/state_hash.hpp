@@ -1,7 +1,7 @@
 #pragma once
 // A hash of what a client shows, which both sides compute: the server of what the client should show at a settled tick, the
 // client of what it does show. Clients see different subsets, so it is a sum over lanes and components.
-#include "src/registry/layout.hpp"
+#include "src/registry/section.hpp"
 
 namespace throng {
 
