@@ -45,15 +45,11 @@ T load(const std::byte* at) {
     return value;
 }
 
-/// The nearest whole number, halves to even. `other` is the second best where `steps` is a half to within rounding: the order of
-/// multiplication and division decides there, and both are right.
-double nearest(double steps, double& other) {
+/// The nearest whole number, halves to even.
+double nearest(double steps) {
     const double below = std::floor(steps), fraction = steps - below;
     const bool odd = std::fmod(below, 2.0) != 0.0;
-    const double best = fraction > 0.5 || (fraction == 0.5 && odd) ? below + 1 : below;
-    const double slack = 8 * std::numeric_limits<double>::epsilon() * std::max(1.0, std::fabs(steps));
-    other = std::fabs(fraction - 0.5) <= slack ? (best == below ? below + 1 : below) : best;
-    return best;
+    return fraction > 0.5 || (fraction == 0.5 && odd) ? below + 1 : below;
 }
 
 template <class T>
@@ -61,34 +57,29 @@ bool same_range(double shown, double steps, double step) {
     const double units = steps * step;
     if constexpr (std::is_floating_point_v<T>)
         return static_cast<T>(shown) == static_cast<T>(units);
-    double ignored;
     const double low = static_cast<double>(std::numeric_limits<T>::min()), high = static_cast<double>(std::numeric_limits<T>::max());
-    return shown == std::clamp(nearest(units, ignored), low, high);
+    return shown == std::clamp(nearest(units), low, high);
 }
 
-/// Whether `shown` is what a client must read where the server has `value`.
+/// Whether `shown` is what a client must read where the server has `value`. Dividing by the step and multiplying with its inverse
+/// may fall on two sides of a half: both are right.
 template <class T>
 bool range_agrees(const Range& range, T value, T shown) {
-    double other, ignored;
-    const double low = nearest(range.min / range.step, ignored), high = nearest(range.max / range.step, ignored);
-    double steps = static_cast<double>(value) / range.step, best;
-    if (steps != steps)
-        best = other = std::clamp(0.0, low, high);
-    else {
-        best = std::clamp(nearest(std::clamp(steps, low - 1, high + 1), other), low, high);
-        other = std::clamp(other, low, high);
+    const double low = nearest(range.min / range.step), high = nearest(range.max / range.step);
+    const double units = static_cast<double>(value);
+    for (double steps : {units / range.step, units * (1 / range.step)}) {
+        steps = steps != steps ? 0 : std::clamp(steps, low - 1, high + 1); // NaN counts as 0
+        if (same_range<T>(static_cast<double>(shown), std::clamp(nearest(steps), low, high), range.step))
+            return true;
     }
-    return same_range<T>(static_cast<double>(shown), best, range.step) || same_range<T>(static_cast<double>(shown), other, range.step);
+    return false;
 }
 
 bool angle_agrees(u32 bits, double value, double shown) {
     const double turn = std::ldexp(1.0, static_cast<int>(bits)), step = turn_radians / turn;
-    const double steps = value / turn_radians * turn;
-    double best = 0, other = 0;
-    if (std::fabs(steps) < 9e15) // beyond, and for NaN, the wire has 0
-        best = nearest(steps, other);
-    for (const double candidate : {best, other}) {
-        const double wrapped = candidate - std::floor(candidate / turn) * turn;
+    for (const double steps : {value / turn_radians * turn, value * (turn / turn_radians)}) {
+        const double whole = std::fabs(steps) < 9e15 ? nearest(steps) : 0; // beyond, and for NaN, the wire has 0
+        const double wrapped = whole - std::floor(whole / turn) * turn;
         if (std::fabs(shown - wrapped * step) <= step / 100)
             return true;
     }

@@ -36,7 +36,8 @@ public:
 
     /// The first difference, or none: in order of the server's slots, then of components and fields; ghosts come last, in
     /// order of the client's slots. `still_since`: the server's world has not changed after this tick. A difference on a client
-    /// that is not yet known to hold all of that tick (Client::settled_tick) is called stale. Cost: about a microsecond per
+    /// that is not yet known to hold all of that tick (Client::settled_tick) is called stale; it hears of it by a heartbeat at the
+    /// latest, so let heartbeat_ticks and a round trip pass before. Cost: about a microsecond per
     /// visible entity.
     Difference check(throng::ClientId client, const throng::World& client_world, const throng::Client& client_half, throng::Tick still_since);
 
