@@ -20,7 +20,7 @@ void Failure::report(const char* pattern, ...) {
 
 Peer::Peer(const Protocol& protocol, ClientBackend& inner, ClientId client_id, u32 peer_name, const ClientConfig& config, const Truth& truth,
            Failure& failure)
-    : world({.block_rows = 64}), client(world, protocol, *this, config), id(client_id), name(peer_name), inner_(inner), truth_(truth), failure_(failure) {}
+    : inner_(inner), world({.block_rows = 64}), client(world, protocol, *this, config), id(client_id), name(peer_name), truth_(truth), failure_(failure) {}
 
 void Peer::record_visible(Tick tick, const Server& server) {
     struct Context {

@@ -47,11 +47,11 @@ private:
 
     const throng::Protocol& protocol_;
     Options options_;
-    Plan plan_;
-    Random random_;
     std::atomic<throng::u64> allocations_{0};
     Outcome outcome_;
     Failure failure_;
+    Plan plan_; // refers to allocations_ and outcome_
+    Random random_;
     throng::World world_;
     throng::LoopbackNetwork network_;
     throng::Server server_;
