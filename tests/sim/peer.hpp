@@ -26,6 +26,7 @@ public:
     const throng::u32 name; // never used again, unlike id
     bool tracing = false;
     bool joined = false;
+    bool sections_heard = false; // set by each message with sections
     // its view, for the promise
     bool has_view = false;
     throng::Entity focus;
