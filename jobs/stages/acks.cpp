@@ -68,12 +68,12 @@ struct Acks {
     void infer_losses();
 };
 
-/// After a section of a record is resolved. Without any left in flight, what is still unacked is sent again (R6).
+/// After a section of a record is resolved. Without any left in flight, what is still unacked is sent again (R6). The ack of a
+/// message that was taken for lost counts here too: it may have stranded lanes.
 void Acks::settle(ClientChunk& view, const Chunk& chunk, bool was_in_flight) {
-    if (!was_in_flight)
-        return;
-    THRONG_ASSERT(view.in_flight > 0);
-    if (--view.in_flight == 0)
+    THRONG_ASSERT(!was_in_flight || view.in_flight > 0);
+    view.in_flight = static_cast<u16>(view.in_flight - was_in_flight);
+    if (view.in_flight == 0)
         if (const u64 left = unacked(view, chunk, present)) {
             view.pending |= left;
             client.attention = true;
