@@ -253,9 +253,12 @@ bool Simulation::healed() {
     return true;
 }
 
-/// Late messages from before the healing still arrive.
-bool Simulation::heard() const {
-    return std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->sections_heard; });
+/// Late messages from before the healing still arrive, or are still waited for, so that tables may grow to their limits.
+bool Simulation::heard() {
+    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
+        const ClientState& client = server_.state().clients[peer->id];
+        return peer->sections_heard || client.next_message - client.oldest_message > 8;
+    });
 }
 
 void Simulation::heal() {
