@@ -273,6 +273,7 @@ void Simulation::heal() {
         // A change that one client never hears of.
         frozen_ = peers_[0].get();
         world_.each_mut<Vitals>([](Vitals& vitals) { ++vitals.hp; });
+        world_.spawn(Vitals{}, Replicated{}); // without a place: visible to all
         tick(true);
         still_since_ = server_.current_tick();
     }
@@ -284,8 +285,13 @@ void Simulation::heal() {
         for (auto& peer : peers_)
             peer->sections_heard = false;
         tick(false);
-        if (frozen_ && healing < options_.heal_ticks)
-            continue;
+        if (frozen_) {
+            if (healing < options_.heal_ticks / 2)
+                continue;
+            const Difference found = verifier_.check(frozen_->id, frozen_->world, frozen_->client, still_since_);
+            failure_.report("%s: %s", to_string(found.kind), found.text.c_str());
+            break;
+        }
         const bool settled = healed();
         // A message from before may still come late and not apply; then the server sends its lanes once more (R5).
         if (was_quiet && outcome_.unapplied != unapplied && (settled || last_difference_.kind == Kind::stale)) {
