@@ -91,11 +91,11 @@ bool within_bounds(const T* values, const LaneList& lanes, const Bounds& bounds)
     if (!bounds.checked)
         return true;
     const T minimum = static_cast<T>(bounds.minimum), maximum = static_cast<T>(bounds.maximum);
-    if (lanes.count == lane_count) {
+    if (lanes.count > few_lanes_max) {
         if constexpr (sizeof(T) == 2)
-            return kernels().within16(values, minimum, maximum);
+            return kernels().within16(values, lanes.mask, minimum, maximum);
         else if constexpr (sizeof(T) == 4)
-            return kernels().within32(values, minimum, maximum);
+            return kernels().within32(values, lanes.mask, minimum, maximum);
     }
     bool within = true;
     for (u32 i = 0; i < lanes.count; ++i) {

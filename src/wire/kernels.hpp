@@ -22,9 +22,9 @@ struct Kernels {
     /// The inverse: out[lane] = (prediction[lane] + difference) & value_mask.
     void (*apply16)(const u16* codes, const i16* prediction, u16 value_mask, i16* out);
     void (*apply32)(const u32* codes, const i32* prediction, u32 value_mask, i32* out);
-    /// Whether all elements are within [minimum, maximum].
-    bool (*within16)(const i16* values, i16 minimum, i16 maximum);
-    bool (*within32)(const i32* values, i32 minimum, i32 maximum);
+    /// Whether the elements of `lanes` are within [minimum, maximum].
+    bool (*within16)(const i16* values, u64 lanes, i16 minimum, i16 maximum);
+    bool (*within32)(const i32* values, u64 lanes, i32 minimum, i32 maximum);
 };
 
 enum class KernelLevel : u8 { baseline, v3 };

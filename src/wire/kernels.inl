@@ -10,6 +10,23 @@ namespace {
 
 constexpr u32 lanes_all_count = 64;
 
+// Vectors of the compiler's own kind: written out, since neither compiler finds these loops by itself.
+#if defined(__AVX2__)
+#define THRONG_VECTOR_BYTES 32
+#else
+#define THRONG_VECTOR_BYTES 16
+#endif
+using VecI16 = i16 __attribute__((vector_size(THRONG_VECTOR_BYTES)));
+using VecU16 = u16 __attribute__((vector_size(THRONG_VECTOR_BYTES)));
+using VecI32 = i32 __attribute__((vector_size(THRONG_VECTOR_BYTES)));
+using VecU32 = u32 __attribute__((vector_size(THRONG_VECTOR_BYTES)));
+constexpr u32 vec16_lanes = THRONG_VECTOR_BYTES / 2;
+constexpr u32 vec32_lanes = THRONG_VECTOR_BYTES / 4;
+
+// Element i has bit i.
+alignas(32) constexpr u16 lane_bits16[16] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+alignas(32) constexpr u32 lane_bits32[8] = {1, 2, 4, 8, 16, 32, 64, 128};
+
 void predict16(const i16* __restrict base, const i16* __restrict velocity, u32 scale, i16* __restrict prediction) {
     // Bits 16..31 of the 64-bit product depend on the low 32 bits of the factors only.
     for (u32 i = 0; i < lanes_all_count; ++i) {
@@ -49,59 +66,48 @@ u64 nonzero32(const u32* codes) {
     return mask;
 }
 
-// Wrapped columns (angles) take a loop of their own: variable shifts of 16-bit elements do not vectorise well.
-template <bool Wrapped>
-u16 all_codes16(const i16* __restrict current, const i16* __restrict prediction, u64 lanes, u32 shift, u16* __restrict out) {
-    u16 any = 0;
-    for (u32 group = 0; group < lanes_all_count; group += 16) {
-        const u16 bits = static_cast<u16>(lanes >> group);
-        for (u32 j = 0; j < 16; ++j) {
-            const u32 i = group + j;
-            i16 difference = static_cast<i16>(static_cast<u16>(current[i]) - static_cast<u16>(prediction[i]));
-            if (Wrapped)
-                difference = static_cast<i16>(static_cast<i16>(static_cast<u16>(difference) << shift) >> shift);
-            const u16 bit = static_cast<u16>(1u << j);
-            const u16 keep = static_cast<u16>((bits & bit) == bit ? 0xffff : 0);
-            const u16 code = static_cast<u16>(static_cast<u16>(static_cast<u16>(static_cast<u16>(difference) << 1) ^ static_cast<u16>(difference >> 15)) & keep);
-            out[i] = code;
-            any = static_cast<u16>(any | code);
-        }
-    }
-    return any;
-}
-
-template <bool Wrapped>
-u32 all_codes32(const i32* __restrict current, const i32* __restrict prediction, u64 lanes, u32 shift, u32* __restrict out) {
-    u32 any = 0;
-    for (u32 group = 0; group < lanes_all_count; group += 16) {
-        const u32 bits = static_cast<u32>(lanes >> group) & 0xffff;
-        for (u32 j = 0; j < 16; ++j) {
-            const u32 i = group + j;
-            i32 difference = static_cast<i32>(static_cast<u32>(current[i]) - static_cast<u32>(prediction[i]));
-            if (Wrapped)
-                difference = static_cast<i32>(static_cast<u32>(difference) << shift) >> shift;
-            const u32 bit = 1u << j;
-            const u32 keep = (bits & bit) == bit ? 0xffff'ffff : 0;
-            const u32 code = (static_cast<u32>(difference) << 1 ^ static_cast<u32>(difference >> 31)) & keep;
-            out[i] = code;
-            any |= code;
-        }
-    }
-    return any;
-}
-
 LaneCodes codes16(const i16* current, const i16* prediction, u64 lanes, u32 difference_bits, u16* codes) {
-    const u32 shift = 16 - difference_bits;
-    const u16 any =
-        shift == 0 ? all_codes16<false>(current, prediction, lanes, 0, codes) : all_codes16<true>(current, prediction, lanes, shift, codes);
-    return {any, nonzero16(codes)};
+    const u16 difference_mask = static_cast<u16>((u32{1} << difference_bits) - 1);
+    const u16 sign = static_cast<u16>(u32{1} << (difference_bits - 1));
+    VecU16 bits, any = {};
+    __builtin_memcpy(&bits, lane_bits16, sizeof(bits));
+    for (u32 i = 0; i < lanes_all_count; i += vec16_lanes) {
+        VecU16 value, predicted;
+        __builtin_memcpy(&value, current + i, sizeof(value));
+        __builtin_memcpy(&predicted, prediction + i, sizeof(predicted));
+        const VecU16 difference = (((value - predicted) & difference_mask) ^ sign) - sign; // sign-extended
+        const VecU16 negative = reinterpret_cast<VecU16>(reinterpret_cast<VecI16>(difference) >> 15);
+        const VecU16 wanted = reinterpret_cast<VecU16>((bits & static_cast<u16>(lanes >> i)) == bits);
+        const VecU16 code = ((difference + difference) ^ negative) & wanted;
+        __builtin_memcpy(codes + i, &code, sizeof(code));
+        any |= code;
+    }
+    u16 result = 0;
+    for (u32 i = 0; i < vec16_lanes; ++i)
+        result = static_cast<u16>(result | any[i]);
+    return {result, nonzero16(codes)};
 }
 
 LaneCodes codes32(const i32* current, const i32* prediction, u64 lanes, u32 difference_bits, u32* codes) {
-    const u32 shift = 32 - difference_bits;
-    const u32 any =
-        shift == 0 ? all_codes32<false>(current, prediction, lanes, 0, codes) : all_codes32<true>(current, prediction, lanes, shift, codes);
-    return {any, nonzero32(codes)};
+    const u32 difference_mask = static_cast<u32>((u64{1} << difference_bits) - 1);
+    const u32 sign = u32{1} << (difference_bits - 1);
+    VecU32 bits, any = {};
+    __builtin_memcpy(&bits, lane_bits32, sizeof(bits));
+    for (u32 i = 0; i < lanes_all_count; i += vec32_lanes) {
+        VecU32 value, predicted;
+        __builtin_memcpy(&value, current + i, sizeof(value));
+        __builtin_memcpy(&predicted, prediction + i, sizeof(predicted));
+        const VecU32 difference = (((value - predicted) & difference_mask) ^ sign) - sign;
+        const VecU32 negative = reinterpret_cast<VecU32>(reinterpret_cast<VecI32>(difference) >> 31);
+        const VecU32 wanted = reinterpret_cast<VecU32>((bits & static_cast<u32>(lanes >> i)) == bits);
+        const VecU32 code = ((difference + difference) ^ negative) & wanted;
+        __builtin_memcpy(codes + i, &code, sizeof(code));
+        any |= code;
+    }
+    u32 result = 0;
+    for (u32 i = 0; i < vec32_lanes; ++i)
+        result |= any[i];
+    return {result, nonzero32(codes)};
 }
 
 void apply16(const u16* __restrict codes, const i16* __restrict prediction, u16 value_mask, i16* __restrict out) {
@@ -119,18 +125,34 @@ void apply32(const u32* __restrict codes, const i32* __restrict prediction, u32 
     }
 }
 
-bool within16(const i16* values, i16 minimum, i16 maximum) {
-    u16 outside = 0;
-    for (u32 i = 0; i < lanes_all_count; ++i)
-        outside = static_cast<u16>(outside | static_cast<u16>(values[i] < minimum) | static_cast<u16>(values[i] > maximum));
-    return outside == 0;
+bool within16(const i16* values, u64 lanes, i16 minimum, i16 maximum) {
+    VecU16 bits, outside = {};
+    __builtin_memcpy(&bits, lane_bits16, sizeof(bits));
+    for (u32 i = 0; i < lanes_all_count; i += vec16_lanes) {
+        VecI16 value;
+        __builtin_memcpy(&value, values + i, sizeof(value));
+        const VecU16 wanted = reinterpret_cast<VecU16>((bits & static_cast<u16>(lanes >> i)) == bits);
+        outside |= reinterpret_cast<VecU16>((value < minimum) | (value > maximum)) & wanted;
+    }
+    u16 result = 0;
+    for (u32 i = 0; i < vec16_lanes; ++i)
+        result = static_cast<u16>(result | outside[i]);
+    return result == 0;
 }
 
-bool within32(const i32* values, i32 minimum, i32 maximum) {
-    u32 outside = 0;
-    for (u32 i = 0; i < lanes_all_count; ++i)
-        outside |= static_cast<u32>(values[i] < minimum) | static_cast<u32>(values[i] > maximum);
-    return outside == 0;
+bool within32(const i32* values, u64 lanes, i32 minimum, i32 maximum) {
+    VecU32 bits, outside = {};
+    __builtin_memcpy(&bits, lane_bits32, sizeof(bits));
+    for (u32 i = 0; i < lanes_all_count; i += vec32_lanes) {
+        VecI32 value;
+        __builtin_memcpy(&value, values + i, sizeof(value));
+        const VecU32 wanted = reinterpret_cast<VecU32>((bits & static_cast<u32>(lanes >> i)) == bits);
+        outside |= reinterpret_cast<VecU32>((value < minimum) | (value > maximum)) & wanted;
+    }
+    u32 result = 0;
+    for (u32 i = 0; i < vec32_lanes; ++i)
+        result |= outside[i];
+    return result == 0;
 }
 
 } // namespace
