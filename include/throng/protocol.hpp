@@ -28,7 +28,7 @@ struct Angle {
     u32 bits = 16;
 };
 
-enum class FieldType : u8 { f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, entity };
+enum class FieldType : u8 { f32, f64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, boolean, entity };
 enum class FieldKind : u8 {
     range,     // Range
     angle,     // Angle
@@ -68,9 +68,22 @@ struct ComponentInfo {
     void (*ensure_pool)(World&) = nullptr;      // creates the pool, so that type-erased access works
 };
 
+/// Part of the protocol hash; rises when docs/wire.md changes in an incompatible way.
+inline constexpr u32 wire_format_version = 1;
+/// Largest opaque component on the wire.
+inline constexpr u32 opaque_bytes_max = 65536;
+
+/// When zstd is used for section payloads.
+enum class Compression : u8 {
+    automatic, // full sections and those with opaque bytes, and only where smaller
+    never,
+    always,    // everything; for tests and measurements
+};
+
 struct ProtocolConfig {
     u32 tick_hz = 20;                            // server replication steps a second; part of the protocol hash
     std::span<const std::byte> dictionary = {};  // zstd dictionary for opaque components and full states; kept by reference
+    bool wide_cells = false;                     // 32-bit cell-relative positions: for interest cells beyond 32,000 steps
 };
 
 namespace detail {
@@ -90,13 +103,13 @@ constexpr FieldType field_type() {
         static_assert(std::is_integral_v<M> && sizeof(M) <= 8, "a field is a number, bool, enum or Entity; else use opaque()");
         constexpr bool is_signed = std::is_signed_v<M>;
         if constexpr (sizeof(M) == 1)
-            return is_signed ? FieldType::i8 : FieldType::u8;
+            return is_signed ? FieldType::int8 : FieldType::uint8;
         else if constexpr (sizeof(M) == 2)
-            return is_signed ? FieldType::i16 : FieldType::u16;
+            return is_signed ? FieldType::int16 : FieldType::uint16;
         else if constexpr (sizeof(M) == 4)
-            return is_signed ? FieldType::i32 : FieldType::u32;
+            return is_signed ? FieldType::int32 : FieldType::uint32;
         else
-            return is_signed ? FieldType::i64 : FieldType::u64;
+            return is_signed ? FieldType::int64 : FieldType::uint64;
     }
 }
 template <class T, class M>
