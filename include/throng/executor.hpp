@@ -17,6 +17,8 @@ public:
     /// Calls fn over [0, count) in pieces of at most `grain` (>= 1) and returns when all are done. A call from inside a
     /// running piece runs serially on that worker (nested use is allowed). If a piece throws, no new piece is started and
     /// the exception of the lowest-numbered failed piece is rethrown to the caller. Allocates: no, after the first call.
+    /// Thread rule: several threads may call the provided executors; their loops take turns (in a host's arena they overlap,
+    /// on different workers). `fn` must not wait for a loop that another thread runs on the same executor.
     virtual void parallel_for(u32 count, u32 grain, RangeFn fn, void* context) = 0;
 };
 
@@ -52,11 +54,14 @@ private:
 /// Everything on the calling thread.
 ExecutorHandle make_serial_executor();
 /// `workers` >= 1 threads in all, the caller included. Pieces are dealt out statically (worker k takes k, k + n, ...), so a
-/// data race shows under a thread sanitizer; idle workers spin for some microseconds before they sleep.
+/// data race shows under a thread sanitizer; idle workers spin for some microseconds before they sleep. Where the system
+/// refuses a thread, the executor has as many workers as it got: ask worker_count().
 ExecutorHandle make_threads_executor(u32 workers);
-/// oneTBB with its own arena of `workers` slots.
+/// oneTBB with its own arena of `workers` >= 1 slots (at most 1024). More workers than TBB's process-wide limit (one per
+/// core) raise that limit while the executor lives, except where the host set a smaller one through tbb::global_control.
 ExecutorHandle make_tbb_executor(u32 workers);
-/// oneTBB inside a host's arena: `task_arena` points to a tbb::task_arena that outlives the executor.
+/// oneTBB inside a host's arena: `task_arena` points to a tbb::task_arena that outlives the executor. May be called from
+/// inside that arena. worker_count() is the arena's concurrency, but at least 2 (TBB keeps a second slot in reserve).
 ExecutorHandle make_tbb_executor_in(void* task_arena);
 
 } // namespace throng

@@ -47,12 +47,12 @@ Bounds column_bounds(const Layout& layout, const Column& column) {
     } else if (field.kind == FieldKind::integer) {
         switch (field.type) {
         case FieldType::boolean: minimum = 0, maximum = 1; break;
-        case FieldType::i8: minimum = -128, maximum = 127; break;
-        case FieldType::u8: minimum = 0, maximum = 255; break;
-        case FieldType::i16: minimum = -32768, maximum = 32767; break;
-        case FieldType::u16: minimum = 0, maximum = 65535; break;
-        case FieldType::i32: minimum = std::numeric_limits<i32>::min(), maximum = std::numeric_limits<i32>::max(); break;
-        case FieldType::u32: minimum = 0, maximum = std::numeric_limits<u32>::max(); break;
+        case FieldType::int8: minimum = -128, maximum = 127; break;
+        case FieldType::uint8: minimum = 0, maximum = 255; break;
+        case FieldType::int16: minimum = -32768, maximum = 32767; break;
+        case FieldType::uint16: minimum = 0, maximum = 65535; break;
+        case FieldType::int32: minimum = std::numeric_limits<i32>::min(), maximum = std::numeric_limits<i32>::max(); break;
+        case FieldType::uint32: minimum = 0, maximum = std::numeric_limits<u32>::max(); break;
         default: break;
         }
         if (maximum > element_maximum)

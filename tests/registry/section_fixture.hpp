@@ -86,7 +86,7 @@ inline TestLayout mover_layout() {
     for (u32 i = 0; i < 3; ++i)
         test.range(2, -2000, 2000);
     test.component();
-    test.column(2, FieldKind::integer, FieldType::u8);
+    test.column(2, FieldKind::integer, FieldType::uint8);
     return test;
 }
 
@@ -105,9 +105,9 @@ inline TestLayout random_layout(Random& random) {
             case 0: test.range(2, -3000, 3000); break;
             case 1: test.range(4, -3000000, 3000000); break;
             case 2: test.angle(1 + random.below(16)); break;
-            case 3: test.column(2, FieldKind::integer, FieldType::u8); break;
+            case 3: test.column(2, FieldKind::integer, FieldType::uint8); break;
             case 4: test.column(8, FieldKind::reference, FieldType::entity); break;
-            case 5: test.column(4, FieldKind::integer, FieldType::u32); break;
+            case 5: test.column(4, FieldKind::integer, FieldType::uint32); break;
             default: {
                 const u32 bytes = random.chance(70) ? 2 : 4;
                 Column& moved = test.range(bytes, -2000, 2000);
@@ -191,7 +191,7 @@ inline i64 random_value(Random& random, const Layout& layout, const Column& colu
         const i64 span = column.quantum_max - column.quantum_min + 1;
         return value >= column.quantum_min && value <= column.quantum_max ? value : column.quantum_min + static_cast<i64>(static_cast<u64>(value) % static_cast<u64>(span));
     }
-    if (field.kind == FieldKind::integer && field.type == FieldType::u8)
+    if (field.kind == FieldKind::integer && field.type == FieldType::uint8)
         return value & 0xff;
     return value;
 }

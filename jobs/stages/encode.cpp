@@ -1,0 +1,160 @@
+// Encode: every key of the tick once, into the worker's arena. A payload larger than a packet is split by lanes into self-contained
+// parts (R13); a single lane that is larger goes by the Ordered channel, in assemble.
+#include "jobs/stages/stages.hpp"
+#include "throng/assert.hpp"
+#include <algorithm>
+#include <bit>
+
+namespace throng {
+namespace {
+
+struct Encoder {
+    ServerState& state;
+    WorkerState& worker;
+    Key& key;
+    const Chunk& chunk;
+    EncodeInput input;
+    Part parts[lane_count];
+    u32 part_count = 0;
+
+    /// Encodes `lanes` as one part, or as several if it comes out larger than a packet.
+    void encode(u64 lanes);
+};
+
+/// The lower half of the set bits.
+u64 lower_half(u64 lanes) {
+    u64 low = 0;
+    for (u32 left = static_cast<u32>(std::popcount(lanes)) / 2; left > 0; --left) {
+        const u64 bit = lanes & (~lanes + 1);
+        low |= bit;
+        lanes &= ~bit;
+    }
+    return low;
+}
+
+void Encoder::encode(u64 lanes) {
+    const bool single = std::has_single_bit(lanes);
+    const u32 limit = single ? state.ordered_bytes : state.payload_bytes;
+    input.lanes = lanes;
+    std::span<std::byte> out = worker.arena.room(1u << 14);
+    EncodeResult result = encode_section(input, state.config.compression, *worker.scratch, out);
+    if (result.bytes == 0 && out.size() < section_bytes_max) {
+        out = worker.arena.room(section_bytes_max);
+        result = encode_section(input, state.config.compression, *worker.scratch, out);
+    }
+    if (result.bytes == 0 || result.bytes > limit) {
+        if (single) {
+            worker.counts.limits |= limit_oversize;
+            return;
+        }
+        const u64 low = lower_half(lanes);
+        encode(low);
+        encode(lanes & ~low);
+        return;
+    }
+    worker.arena.take(result.bytes);
+    parts[part_count++] = {out.data(), result.bytes, lanes};
+    key.zstd |= result.zstd;
+}
+
+void encode_key(ServerState& state, WorkerState& worker, Key& key) {
+    Chunk& chunk = state.mirror.chunk(key.chunk);
+    Encoder encoder{state, worker, key, chunk, {}, {}, 0};
+    EncodeInput& input = encoder.input;
+    input.layout = &state.layout;
+    input.current = state.mirror.state(chunk, chunk.newest);
+    if (!key.full) {
+        const i32 version = serving(chunk, key.baseline);
+        THRONG_ASSERT(version >= 0);
+        input.baseline = state.mirror.state(chunk, static_cast<u32>(version));
+    }
+    input.opaque = chunk.opaque;
+    input.tick = state.tick;
+    input.baseline_tick = key.baseline;
+    input.spatial = chunk.spatial;
+    input.origin[0] = chunk.origin[0];
+    input.origin[1] = chunk.origin[1];
+    input.cell_steps = static_cast<u32>(state.layout.spatial_component >= 0 ? state.grid.cell_steps() : 0);
+    key.zstd = false;
+    encoder.encode(key.lanes);
+    ++worker.counts.encodes;
+    key.part_count = encoder.part_count;
+    if (encoder.part_count == 0)
+        return;
+    key.first = encoder.parts[0];
+    key.parts = &key.first;
+    u32 bytes = key.first.bytes;
+    if (encoder.part_count > 1) {
+        const u32 table_bytes = encoder.part_count * static_cast<u32>(sizeof(Part)) + alignof(Part);
+        std::byte* room = worker.arena.room(table_bytes).data();
+        worker.arena.take(table_bytes);
+        room += -reinterpret_cast<std::uintptr_t>(room) & (alignof(Part) - 1);
+        Part* parts = reinterpret_cast<Part*>(room);
+        for (u32 i = 0; i < encoder.part_count; ++i)
+            parts[i] = encoder.parts[i];
+        key.parts = parts;
+        for (u32 i = 1; i < encoder.part_count; ++i)
+            bytes += parts[i].bytes;
+    }
+    if (!key.full) { // what a lane cost, for estimates; sums do not depend on the order
+        __atomic_fetch_add(&chunk.encoded_lanes, static_cast<u64>(std::popcount(key.lanes)), __ATOMIC_RELAXED);
+        __atomic_fetch_add(&chunk.encoded_bytes, static_cast<u64>(bytes), __ATOMIC_RELAXED);
+    }
+}
+
+/// Keys in the order of their chunks, so that a chunk's columns are fetched once for all its keys: a counting sort.
+void order_keys(ServerState& state) {
+    const u32 chunks = state.mirror.chunk_count();
+    state.key_starts.resize(chunks + 1);
+    std::fill(state.key_starts.begin(), state.key_starts.end(), 0);
+    const auto each_key = [&](auto&& f) {
+        for (u32 maker = 0; maker < state.keys.worker_count(); ++maker)
+            for (u32 i = 0; i < state.keys.count(maker); ++i)
+                f(maker << 24 | i);
+    };
+    each_key([&](KeyTable::Ref ref) { ++state.key_starts[state.keys.key(ref).chunk + 1]; });
+    for (u32 chunk = 0; chunk < chunks; ++chunk)
+        state.key_starts[chunk + 1] += state.key_starts[chunk];
+    state.key_order.resize(state.keys.total());
+    each_key([&](KeyTable::Ref ref) { state.key_order[state.key_starts[state.keys.key(ref).chunk]++] = ref; });
+}
+
+/// The columns of the next key, while this one is encoded.
+void prefetch_key(ServerState& state, const Key& next, u32 chunk_now) {
+    const Chunk& chunk = state.mirror.chunk(next.chunk);
+    if (next.chunk != chunk_now)
+        state.mirror.prefetch_version(chunk, chunk.newest);
+    if (!next.full)
+        if (const i32 version = serving(chunk, next.baseline); version >= 0)
+            state.mirror.prefetch_version(chunk, static_cast<u32>(version));
+}
+
+} // namespace
+
+void run_encode_stage(ServerState& state) {
+    const u32 total = state.keys.total();
+    if (total)
+        order_keys(state);
+    for (WorkerState& worker : state.workers)
+        worker.arena.reset();
+    parallel_stage(state, Stage::encode, total, 32, [&](u32 begin, u32 end, WorkerState& worker, u32) {
+        for (u32 i = begin; i < end; ++i) {
+            Key& key = state.keys.key(state.key_order[i]);
+            if (i + 2 < end)
+                state.mirror.prefetch(state.keys.key(state.key_order[i + 2]).chunk);
+            if (i + 1 < end)
+                prefetch_key(state, state.keys.key(state.key_order[i + 1]), key.chunk);
+            encode_key(state, worker, key);
+        }
+    });
+    state.report.keys = total;
+    if (state.config.budget_bytes)
+        for (const u32 number : state.touched_list) {
+            Chunk& chunk = state.mirror.chunk(number);
+            if (chunk.encoded_lanes)
+                chunk.lane_cost = static_cast<u32>(chunk.encoded_bytes * 16 / chunk.encoded_lanes);
+            chunk.encoded_lanes = chunk.encoded_bytes = 0;
+        }
+}
+
+} // namespace throng
