@@ -89,6 +89,11 @@ public:
                 for (u32 at = 0; at < layout_.components[c].block_bytes; at += 64)
                     __builtin_prefetch(block + at);
     }
+    /// Brings a version's block pointers into the cache.
+    void prefetch_table(const Chunk& chunk, u32 version) const {
+        __builtin_prefetch(chunk.blocks + version * stride_);
+        __builtin_prefetch(chunk.blocks + version * stride_ + component_count_);
+    }
     /// Brings what interest, plan and acks read of a chunk into the cache.
     void prefetch(u32 number) const {
         const Chunk* chunk = chunks_[number];
@@ -96,6 +101,7 @@ public:
         __builtin_prefetch(chunk->ticks);
         __builtin_prefetch(chunk->version_dirty);
         __builtin_prefetch(chunk->version_dirty + 8);
+        __builtin_prefetch(&chunk->blocks);
     }
     void prefetch_places(u32 number) const {
         const Chunk* chunk = chunks_[number];
