@@ -2,6 +2,7 @@
 // parts (R13); a single lane that is larger goes by the Ordered channel, in assemble.
 #include "jobs/stages/stages.hpp"
 #include "throng/assert.hpp"
+#include <algorithm>
 #include <bit>
 
 namespace throng {
@@ -101,32 +102,49 @@ void encode_key(ServerState& state, WorkerState& worker, Key& key) {
     }
 }
 
+/// Keys in the order of their chunks, so that a chunk's columns are fetched once for all its keys: a counting sort.
+void order_keys(ServerState& state) {
+    const u32 chunks = state.mirror.chunk_count();
+    state.key_starts.resize(chunks + 1);
+    std::fill(state.key_starts.begin(), state.key_starts.end(), 0);
+    const auto each_key = [&](auto&& f) {
+        for (u32 maker = 0; maker < state.keys.worker_count(); ++maker)
+            for (u32 i = 0; i < state.keys.count(maker); ++i)
+                f(maker << 24 | i);
+    };
+    each_key([&](KeyTable::Ref ref) { ++state.key_starts[state.keys.key(ref).chunk + 1]; });
+    for (u32 chunk = 0; chunk < chunks; ++chunk)
+        state.key_starts[chunk + 1] += state.key_starts[chunk];
+    state.key_order.resize(state.keys.total());
+    each_key([&](KeyTable::Ref ref) { state.key_order[state.key_starts[state.keys.key(ref).chunk]++] = ref; });
+}
+
+/// The columns of the next key, while this one is encoded.
+void prefetch_key(ServerState& state, const Key& next, u32 chunk_now) {
+    const Chunk& chunk = state.mirror.chunk(next.chunk);
+    if (next.chunk != chunk_now)
+        state.mirror.prefetch_version(chunk, chunk.newest);
+    if (!next.full)
+        if (const i32 version = serving(chunk, next.baseline); version >= 0)
+            state.mirror.prefetch_version(chunk, static_cast<u32>(version));
+}
+
 } // namespace
 
 void run_encode_stage(ServerState& state) {
-    u32 first[256];
-    u32 total = 0;
-    const u32 makers = state.keys.worker_count();
-    for (u32 w = 0; w < makers; ++w) {
-        first[w] = total;
-        total += state.keys.count(w);
-    }
-    const auto at = [&](u32 index) -> Key& {
-        u32 maker = makers - 1;
-        while (first[maker] > index)
-            --maker;
-        return state.keys.key(maker << 24 | (index - first[maker]));
-    };
+    const u32 total = state.keys.total();
+    if (total)
+        order_keys(state);
     for (WorkerState& worker : state.workers)
         worker.arena.reset();
     parallel_stage(state, Stage::encode, total, 32, [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 i = begin; i < end; ++i) {
-            if (i + 1 < end) {
-                const Chunk& next = state.mirror.chunk(at(i + 1).chunk);
-                __builtin_prefetch(&next.newest);
-                __builtin_prefetch(next.ticks);
-            }
-            encode_key(state, worker, at(i));
+            Key& key = state.keys.key(state.key_order[i]);
+            if (i + 2 < end)
+                state.mirror.prefetch(state.keys.key(state.key_order[i + 2]).chunk);
+            if (i + 1 < end)
+                prefetch_key(state, state.keys.key(state.key_order[i + 1]), key.chunk);
+            encode_key(state, worker, key);
         }
     });
     state.report.keys = total;

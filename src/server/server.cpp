@@ -20,7 +20,7 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       grid(c.allocator), slots(c.allocator), net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), touched(c.allocator),
       touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), moves(c.allocator), dangling(c.allocator),
       bound_now(c.allocator), clients(c.allocator), keys((c.executor ? c.executor : own_executor.get())->worker_count(), c.allocator),
-      workers(c.allocator) {
+      key_starts(c.allocator), key_order(c.allocator), workers(c.allocator) {
     if (!executor)
         executor = own_executor.get();
     workers.reserve(executor->worker_count());

@@ -197,6 +197,8 @@ struct ServerState {
     Array<ClientState> clients;         // by ClientId
     u32 joined_count = 0;
     KeyTable keys;
+    Array<u32> key_starts;              // encode: where each chunk's keys begin
+    Array<KeyTable::Ref> key_order;     // encode: keys by chunk
     Array<WorkerState> workers;
     TickReport report;
     bool adopt_world = false;           // bind what the world holds already
@@ -235,6 +237,13 @@ inline void promote_baseline(ClientChunk& view, const Chunk& chunk, Tick now) {
     if (view.limbo == 0 && view.baseline != now - 1 && tick_newer(now - 1, view.baseline) &&
         (changed(chunk, view.baseline, now - 1) & view.known) == 0)
         view.baseline = now - 1;
+}
+
+/// The chunk states of a client that will be looked at soon.
+inline void prefetch_chunks(const ClientState& client) {
+    const u32 count = client.chunks.size() < 32 ? client.chunks.size() : 32;
+    for (u32 i = 0; i < count; ++i)
+        __builtin_prefetch(client.chunks.data() + i, 1);
 }
 
 ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint);
