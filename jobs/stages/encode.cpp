@@ -9,13 +9,14 @@ namespace throng {
 namespace {
 
 struct Encoder {
+    Encoder(ServerState& s, WorkerState& w, Key& k, const Chunk& c) : state(s), worker(w), key(k), chunk(c) {}
     ServerState& state;
     WorkerState& worker;
     Key& key;
     const Chunk& chunk;
     EncodeInput input;
-    Part parts[lane_count];
     u32 part_count = 0;
+    Part parts[lane_count]; // the first part_count of them
 
     /// Encodes `lanes` as one part, or as several if it comes out larger than a packet.
     void encode(u64 lanes);
@@ -59,7 +60,7 @@ void Encoder::encode(u64 lanes) {
 
 void encode_key(ServerState& state, WorkerState& worker, Key& key) {
     Chunk& chunk = state.mirror.chunk(key.chunk);
-    Encoder encoder{state, worker, key, chunk, {}, {}, 0};
+    Encoder encoder(state, worker, key, chunk);
     EncodeInput& input = encoder.input;
     input.layout = &state.layout;
     input.current = state.mirror.state(chunk, chunk.newest);
