@@ -195,6 +195,7 @@ struct ServerState {
     Array<u64> moves;                   // of all workers, sorted
     Array<WorkerState::Dangling> dangling; // sorted by target
     Array<u32> bound_now;               // entity_idx bound this tick
+    Array<u64> unbound_alive;           // entity_id of those that lost Replicated this tick; sorted after use
     bool any_dirty = false;             // a chunk changed at this tick
     bool any_view_change = false;
     Array<ClientState> clients;         // by ClientId

@@ -20,7 +20,7 @@ void Failure::report(const char* pattern, ...) {
 
 Peer::Peer(const Protocol& protocol, ClientBackend& inner, ClientId client_id, u32 peer_name, const ClientConfig& config, const Truth& truth,
            Failure& failure)
-    : world({.block_rows = 64}), client(world, protocol, *this, config), id(client_id), name(peer_name), inner_(inner), truth_(truth), failure_(failure) {}
+    : inner_(inner), world({.block_rows = 64}), client(world, protocol, *this, config), id(client_id), name(peer_name), truth_(truth), failure_(failure) {}
 
 void Peer::record_visible(Tick tick, const Server& server) {
     struct Context {
@@ -57,11 +57,16 @@ void Peer::on_message(Channel channel, Bytes message) {
     for (u32 i = 0; i < 4; ++i)
         tick |= static_cast<Tick>(message[3 + i]) << (8 * i);
     const bool sections = message.size() > head_bytes;
+    sections_heard |= sections;
     if (sections && tick_newer(tick, newest_))
         newest_ = tick;
     if (tracing)
         std::printf("          client %u gets %zu bytes of tick %u on %s, settled age %u\n", name, message.size(), tick,
                     channel == Channel::unreliable ? "unreliable" : "ordered", static_cast<u32>(message[7]));
+    const ClientStats& stats = client.stats();
+    for (u32 error = 0; error < ClientStats::error_count; ++error)
+        if (stats.malformed[error])
+            failure_.report("client %u calls a message of tick %u with %zu bytes %s", name, tick, message.size(), to_string(static_cast<Error>(error)));
     check(tick);
     // R9: at a settled tick, with nothing newer applied, exactly the visible entities are shown.
     const u32 age = static_cast<u8>(message[7]);

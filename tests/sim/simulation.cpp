@@ -166,6 +166,14 @@ void Simulation::tick(bool faults) {
             continue;
         if (const Error error = peer->client.receive(now_); error != Error::none)
             failure_.report("client %u: receive returned %s", peer->name, throng::to_string(error));
+        if (options_.trace) {
+            const ClientStats& stats = peer->client.stats();
+            std::printf("          client %u: %llu applied, %llu duplicates, %llu late, baseline %llu tombstone %llu overtaken %llu together %llu\n", peer->name,
+                        static_cast<unsigned long long>(stats.applied), static_cast<unsigned long long>(stats.duplicates),
+                        static_cast<unsigned long long>(stats.late_drops), static_cast<unsigned long long>(stats.unapplied_baseline),
+                        static_cast<unsigned long long>(stats.unapplied_tombstone), static_cast<unsigned long long>(stats.unapplied_overtaken),
+                        static_cast<unsigned long long>(stats.unapplied_together));
+        }
         if (const Error error = peer->client.send(now_); error != Error::none && error != Error::limit_reached)
             failure_.report("client %u: send returned %s", peer->name, throng::to_string(error));
     }
@@ -226,6 +234,11 @@ bool Simulation::healed() {
     return true;
 }
 
+/// Late messages from before the healing still arrive.
+bool Simulation::heard() const {
+    return std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->sections_heard; });
+}
+
 void Simulation::heal() {
     for (auto& peer : peers_) {
         network_.set_link(peer->id, Direction::down, {});
@@ -243,18 +256,26 @@ void Simulation::heal() {
     }
     u32 quiet = 0;
     for (u32 healing = 1; healing <= options_.heal_ticks && !failure_.happened(); ++healing) {
-        const u64 messages = outcome_.messages;
+        const u64 messages = outcome_.messages, unapplied = outcome_.unapplied;
         const u64 allocations = allocations_.load();
         const bool was_quiet = quiet > 0;
+        for (auto& peer : peers_)
+            peer->sections_heard = false;
         tick(false);
         if (frozen_ && healing < options_.heal_ticks)
             continue;
-        if (healed()) {
+        const bool settled = healed();
+        // A message from before may still come late and not apply; then the server sends its lanes once more (R5).
+        if (was_quiet && outcome_.unapplied != unapplied && (settled || last_difference_.kind == Kind::stale)) {
+            quiet = 0;
+            continue;
+        }
+        if (settled) {
             ++quiet;
             // Idle is free: the first tick of settled clients may still have had something to say.
             if (was_quiet && outcome_.messages != messages)
                 failure_.report("state is sent to settled clients of a still world");
-            if (quiet > 4 && allocations_.load() != allocations)
+            if (quiet > 4 && allocations_.load() != allocations && !heard())
                 failure_.report("an idle tick took memory");
             if (quiet == 24) {
                 outcome_.heal_ticks = healing - quiet + 1;
@@ -287,6 +308,11 @@ void Simulation::heal() {
 Outcome Simulation::run() {
     if (server_.valid() != Error::none)
         failure_.report("%s", server_.problem());
+    if (options_.trace)
+        std::printf("cells %.0f, history %u, records %u, budget %u, message %u, loss timeout %u, compression %d, client ring %u, late %u, queue %u\n",
+                    plan_.server.cell_size, plan_.server.history_ticks, plan_.server.records_max, plan_.server.budget_bytes, plan_.server.message_bytes_max,
+                    plan_.server.loss_timeout_ticks, static_cast<int>(plan_.server.compression), plan_.client.ring_versions_max,
+                    plan_.client.max_late_ticks, plan_.network.unreliable.queue_messages_max);
     actions_.populate();
     join(true);
     for (u32 i = 0; i < options_.fault_ticks && !failure_.happened(); ++i)
