@@ -254,9 +254,12 @@ public:
 
     // --- structural log ------------------------------------------------------------------------------------------------
     /// From now on, additions and removals of the component, and the end of entities that have it, are logged. Destroying an
-    /// entity that has any logged component gives one `destroyed` event and no `removed` ones. `id` < MaxC.
+    /// entity that has any logged component gives one `destroyed` event and no `removed` ones. An id beyond MaxC asserts, and is
+    /// ignored where assertions are off.
     void log_structure(ComponentId id, bool on) {
         THRONG_ASSERT(id < MaxC);
+        if (id >= MaxC)
+            return;
         if (on)
             logged_.set(id);
         else
