@@ -1,6 +1,7 @@
 // Acks: what clients report as applied moves baselines (R4, R5); what is inferred as lost makes its chunks pending again (R6).
 // Runs before this tick's capture, so the mirror still shows the state of the last tick.
 #include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <bit>
@@ -47,7 +48,7 @@ void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, Co
             std::popcount(gained) < std::popcount(stranded & ~companions()))
             return; // B would strand more lanes than it gains
         const u64 valid = (view.known & ~view.limbo & ~lanes & ~since) | usable;
-        view.limbo = view.known & ~valid;
+        view.limbo = seeded_bug(SeededBug::dropped_limbo_lane) ? 0 : view.known & ~valid;
         view.baseline = tick;
     } else
         view.limbo &= ~(usable & ~changed(chunk, tick, view.baseline));
@@ -117,6 +118,8 @@ void Acks::acked(u32 message) {
             client.attention = true;
         } else
             ack_section(*view, chunk, r.tick, s.lanes, [&] { return companions(message, s.chunk); });
+        // Before capture drops a version of the ring: what it still knows to be unchanged would look changed afterwards.
+        promote_baseline(*view, chunk, present + 1);
         settle(*view, chunk, was_in_flight);
     }
     r.state = record_free;
@@ -145,6 +148,10 @@ void Acks::lost(MessageRecord& r) {
     }
 }
 
+/// How many timeouts a message on a reliable channel gets. Sending it again early would only lengthen the queue that it waits in; but
+/// a client drops it if it is too old on arrival, so it must count as lost in the end.
+constexpr i32 reliable_patience = 6;
+
 /// A message of tick t is lost when one of tick t + 2 or later has been acknowledged, or on a timeout. A lost one still counts if its
 /// ack comes, until it is forgotten.
 void Acks::infer_losses() {
@@ -154,11 +161,11 @@ void Acks::infer_losses() {
         const i32 age = static_cast<i32>(present + 1 - r.tick);
         if (r.state == record_in_flight) {
             const bool overtaken = client.any_acked && tick_newer(client.newest_acked_tick, r.tick + 1);
-            if (!overtaken && age <= timeout)
-                break; // later ones are younger
+            if (r.reliable ? age <= timeout * reliable_patience : !overtaken && age <= timeout)
+                continue;
             lost(r);
         }
-        if (r.state == record_lost && age > 2 * timeout)
+        if (r.state == record_lost && age > 2 * timeout * (r.reliable ? reliable_patience : 1))
             r.state = record_free;
         if (r.state == record_free && message == client.oldest_message)
             ++client.oldest_message;

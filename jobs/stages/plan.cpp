@@ -123,6 +123,8 @@ void plan_client(Plan plan) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
             promote_baseline(view, chunk, state.tick);
             view.pending |= chunk.dirty & view.known;
+            if (view.in_flight == 0) // R6: otherwise nothing would send it again
+                view.pending |= unacked(view, chunk, state.tick);
         }
         if (!wanted(view))
             continue;

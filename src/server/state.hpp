@@ -1,5 +1,6 @@
 #pragma once
 // Everything a Server owns. The stages in jobs/stages work on it; who writes what, and when, is said per member.
+#include "src/base/seeded_bug.hpp"
 #include "src/server/keys.hpp"
 #include "src/server/mirror.hpp"
 #include "src/visibility/interest_grid.hpp"
@@ -48,7 +49,7 @@ struct MessageRecord {
     u32 first = 0;        // of its SectionRecords, running index
     u16 count = 0;
     u8 state = 0;         // RecordState
-    u8 unused = 0;
+    bool reliable = false; // by a channel that delivers in any case: patience before it counts as lost
 };
 enum RecordState : u8 { record_free = 0, record_in_flight = 1, record_lost = 2 };
 
@@ -239,7 +240,7 @@ inline u64 unacked(const ClientChunk& view, const Chunk& chunk, Tick now) {
 /// tick before without any ack.
 inline void promote_baseline(ClientChunk& view, const Chunk& chunk, Tick now) {
     if (view.limbo == 0 && view.baseline != now - 1 && tick_newer(now - 1, view.baseline) &&
-        (changed(chunk, view.baseline, now - 1) & view.known) == 0)
+        ((changed(chunk, view.baseline, now - 1) & view.known) == 0 || seeded_bug(SeededBug::promotion_without_changed)))
         view.baseline = now - 1;
 }
 

@@ -69,6 +69,8 @@ Plan::Plan(u64 s) : seed(s) {
     jitter_us_max = random.pick({0u, 0u, 60'000u, 250'000u});
     rate_limits = random.chance(0.2);
     blackouts = random.chance(0.3);
+    if (rate_limits) // what waits in a slow link when the healing begins must fit into the time
+        network.ordered = {8192, 4};
 }
 
 LinkConfig Plan::faulty_link(Random& random) const {

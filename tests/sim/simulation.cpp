@@ -1,4 +1,5 @@
 #include "tests/sim/simulation.hpp"
+#include "src/server/state.hpp"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -221,10 +222,28 @@ void Simulation::check_promises() {
 }
 
 // ---------------------------------------------------------------------------------------------------- healing
+namespace {
+/// What is unsent or unacknowledged, for messages.
+std::string unsettled(ServerState& state, ClientId id) {
+    for (const ClientChunk& view : state.clients[id].chunks) {
+        const u64 open = unacked(view, state.mirror.chunk(view.chunk), state.tick);
+        if (view.known == view.visible && !view.limbo && !open)
+            continue;
+        char line[300];
+        std::snprintf(line, sizeof line, "chunk %u visible %llx known %llx limbo %llx pending %llx unacked %llx, B %u struct %u in flight %u", view.chunk,
+                      static_cast<unsigned long long>(view.visible), static_cast<unsigned long long>(view.known),
+                      static_cast<unsigned long long>(view.limbo), static_cast<unsigned long long>(view.pending), static_cast<unsigned long long>(open),
+                      view.baseline, view.struct_tick, view.in_flight);
+        return line;
+    }
+    return "although nothing is unacknowledged";
+}
+} // namespace
+
 bool Simulation::healed() {
     for (auto& peer : peers_) {
         if (!server_.settled(peer->id)) {
-            last_difference_ = {Kind::stale, "client " + std::to_string(peer->name) + " never settles"};
+            last_difference_ = {Kind::stale, "client " + std::to_string(peer->name) + " does not settle: " + unsettled(server_.state(), peer->id)};
             return false;
         }
         last_difference_ = verifier_.check(peer->id, peer->world, peer->client, still_since_);
@@ -275,7 +294,7 @@ void Simulation::heal() {
             // Idle is free: the first tick of settled clients may still have had something to say.
             if (was_quiet && outcome_.messages != messages)
                 failure_.report("state is sent to settled clients of a still world");
-            if (quiet > 4 && allocations_.load() != allocations && !heard())
+            if (quiet > 16 && allocations_.load() != allocations && !heard())
                 failure_.report("an idle tick took memory");
             if (quiet == 24) {
                 outcome_.heal_ticks = healing - quiet + 1;
