@@ -101,11 +101,8 @@ void Acks::acked(u32 message) {
     MessageRecord& r = record(message);
     const bool was_in_flight = r.state == record_in_flight;
     for (u32 i = 0; i < r.count; ++i) {
-        if (i + 2 < r.count) {
-            const SectionRecord& next = section(r.first + i + 2);
-            __builtin_prefetch(&state.mirror.chunk(next.chunk));
-            __builtin_prefetch(state.mirror.chunk(next.chunk).ticks);
-        }
+        if (i + 2 < r.count)
+            state.mirror.prefetch(section(r.first + i + 2).chunk);
         const SectionRecord& s = section(r.first + i);
         ClientChunk* view = find_client_chunk(client, s.chunk, s.hint);
         if (!view)
@@ -218,6 +215,8 @@ void run_acks_stage(ServerState& state) {
     parallel_stage(state, Stage::acks, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {
             ClientState& client = state.clients[id];
+            if (id + 1 < end)
+                prefetch_chunks(state.clients[id + 1]);
             if (client.joined && (client.acks.size() || client.oldest_message != client.next_message))
                 process_client(state, client, worker);
         }

@@ -136,7 +136,10 @@ void update_client(ServerState& state, ClientState& client, WorkerState& worker,
     client.view_changed = false;
     if (!changed && !topology_changed && !state.any_view_change)
         return;
-    for (ClientChunk& view : client.chunks) {
+    for (u32 i = 0; i < client.chunks.size(); ++i) {
+        if (i + 3 < client.chunks.size())
+            state.mirror.prefetch_places(client.chunks[i + 3].chunk);
+        ClientChunk& view = client.chunks[i];
         const Chunk& chunk = state.mirror.chunk(view.chunk);
         if (changed || chunk.view_tick == state.tick || (view.visible == 0 && view.known == 0))
             update_view(state, client, view, chunk, visible_lanes(state, client, chunk, sees_space));
@@ -150,9 +153,12 @@ void run_interest_stage(ServerState& state) {
     const bool topology_changed = state.topology != state.last_topology;
     state.last_topology = state.topology;
     parallel_stage(state, Stage::interest, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {
-        for (u32 id = begin; id < end; ++id)
+        for (u32 id = begin; id < end; ++id) {
+            if (id + 1 < end)
+                prefetch_chunks(state.clients[id + 1]);
             if (state.clients[id].joined)
                 update_client(state, state.clients[id], worker, topology_changed);
+        }
     });
 }
 

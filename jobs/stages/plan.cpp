@@ -114,6 +114,8 @@ void plan_client(Plan plan) {
     plan.worker.candidates.clear();
     const bool any_dirty = state.any_dirty;
     for (u32 index = 0; index < client.chunks.size(); ++index) {
+        if (index + 3 < client.chunks.size())
+            state.mirror.prefetch(client.chunks[index + 3].chunk);
         ClientChunk& view = client.chunks[index];
         if (view.struct_lanes && !tick_newer(view.struct_tick, client.oldest_in_flight))
             view.struct_lanes = 0;
@@ -173,6 +175,8 @@ void run_plan_stage(ServerState& state) {
     parallel_stage(state, Stage::plan, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32 index) {
         for (u32 id = begin; id < end; ++id) {
             ClientState& client = state.clients[id];
+            if (id + 1 < end)
+                prefetch_chunks(state.clients[id + 1]);
             if (!client.joined)
                 continue;
             plan_client({state, client, worker, index});

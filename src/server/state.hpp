@@ -186,7 +186,10 @@ struct ServerState {
     Array<u32> net_generations;
     Array<u32> net_free;
     u32 entity_count = 0;
-    Array<u64> touched;                 // [chunk * component_count + component]: lanes marked; atomic OR in mark, cleared by capture
+    // [chunk * component_count + component], cleared by capture:
+    Array<u64> marked;                  // lanes with a changed row; atomic OR in mark
+    Array<u64> touched;                 // lanes to look up again; written by structure
+    Array<u32> marked_rows;             // [that * 64 + lane]: row of a marked lane in its pool; each written by one worker of mark
     Array<u64> touched_chunks;          // bit per chunk; atomic OR in mark, cleared by capture
     Array<u64> dirty_chunks;            // bit per chunk: changed at this tick; atomic OR in capture
     Array<u32> touched_list;
@@ -199,6 +202,8 @@ struct ServerState {
     Array<ClientState> clients;         // by ClientId
     u32 joined_count = 0;
     KeyTable keys;
+    Array<u32> key_starts;              // encode: where each chunk's keys begin
+    Array<KeyTable::Ref> key_order;     // encode: keys by chunk
     Array<WorkerState> workers;
     TickReport report;
     bool adopt_world = false;           // bind what the world holds already
@@ -237,6 +242,13 @@ inline void promote_baseline(ClientChunk& view, const Chunk& chunk, Tick now) {
     if (view.limbo == 0 && view.baseline != now - 1 && tick_newer(now - 1, view.baseline) &&
         ((changed(chunk, view.baseline, now - 1) & view.known) == 0 || seeded_bug(SeededBug::promotion_without_changed)))
         view.baseline = now - 1;
+}
+
+/// The chunk states of a client that will be looked at soon.
+inline void prefetch_chunks(const ClientState& client) {
+    const u32 count = client.chunks.size() < 32 ? client.chunks.size() : 32;
+    for (u32 i = 0; i < count; ++i)
+        __builtin_prefetch(client.chunks.data() + i, 1);
 }
 
 ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint);
