@@ -97,7 +97,8 @@ TEST_SUITE("server") {
         LinkConfig link{.loss_percent = 10, .delay_us = 80'000, .jitter_us = 60'000};
         std::vector<Entity> all;
         for (int i = 0; i < 300; ++i)
-            all.push_back(net.world.spawn(Place{float(i % 20) * 10 - 100, float(i / 20) * 10 - 75}, Speed{float(i % 7) - 3, float(i % 5) - 2}, Health{i, false}, Replicated{}));
+            all.push_back(net.world.spawn(Place{float(i % 20) * 10 - 100, float(i / 20) * 10 - 75},
+                                          Speed{float(i % 7) - 3, float(i % 5) - 2}, Health{i, false}, Replicated{}));
         for (int i = 0; i < 3; ++i)
             net.connect(link, link);
         for (int tick = 0; tick < 200; ++tick) {
