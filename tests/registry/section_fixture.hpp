@@ -90,6 +90,21 @@ inline TestLayout mover_layout() {
     return test;
 }
 
+/// One of everything: the mover, a reference, 32-bit and 64-bit values, small angles, a text.
+inline TestLayout rich_layout() {
+    TestLayout test = mover_layout();
+    test.component();
+    test.column(8, FieldKind::reference, FieldType::entity);
+    test.column(4, FieldKind::integer, FieldType::uint32);
+    test.component();
+    test.range(4, -3000000, 3000000);
+    test.angle(7);
+    test.column(8, FieldKind::integer, FieldType::int64);
+    test.opaque(40);
+    return test;
+}
+inline constexpr char rich_dictionary[] = "the quick brown fox jumps over the lazy dog";
+
 inline TestLayout random_layout(Random& random) {
     TestLayout test;
     const u32 components = 1 + random.below(6);
@@ -204,6 +219,8 @@ inline std::string random_text(Random& random, u32 bytes_max) {
         text += words[(i + random.below(2)) % (sizeof(words) - 1)];
     return text;
 }
+
+inline Bytes text_bytes(const char* text) { return {reinterpret_cast<const std::byte*>(text), std::strlen(text)}; }
 
 inline void insert(Random& random, State& state, u32 component, u32 lane, Tick tick) {
     const LayoutComponent& info = state.layout->components[component];
