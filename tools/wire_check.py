@@ -14,11 +14,12 @@ A golden file has one JSON object a line. The first describes the protocol:
         {"bytes": 2, "kind": "range"|"angle"|"integer"|"reference", "type": "int16", "min": -5, "max": 5, "angle_bits": 0,
          "spatial_axis": -1, "velocity_column": -1, "velocity_factor": 0}, ...]},
      {"name": "title", "opaque_bytes_max": 40, "columns": []}, ...]}
-"bytes" is the size of a column's element; "min" and "max" bound the steps of ranges that are not spatial; "type" is the field's and matters for
-integers; "velocity_column" counts the columns of all components. Every other line is one message in the order of delivery:
+"bytes" is the size of a column's element; "min" and "max" bound the steps of ranges that are not spatial; "type" is the field's and
+matters for integers; "velocity_column" counts the columns of all components. Every other line is one message in the order of delivery:
   {"client": 0, "zstd": false, "message": "<hex>"}
-"client" (default 0) tells connections apart; "zstd" (default false) marks messages whose bytes depend on the version of zstd. A delta's baseline is what earlier messages of the same client left: the newest state of each lane
-that was carried at or before the baseline tick. Messages that were lost are left out.
+"client" (default 0) tells connections apart; "zstd" (default false) marks messages whose bytes depend on the version of zstd. A
+delta's baseline is what earlier messages of the same client left: the newest state of each lane that was carried at or before the
+baseline tick. Messages that were lost are left out.
 """
 import json
 import subprocess
@@ -366,7 +367,10 @@ def decode_body(protocol, body, section, base):
                 if bits:
                     point()
                 code = {lane: r.bits(bits) for lane in chosen}
-                values = {lane: column.value(prediction_of(protocol, column, section, base, lane) + unzigzag(code.get(lane, 0))) for lane in present}
+                values = {}
+                for lane in present:
+                    prediction = prediction_of(protocol, column, section, base, lane)
+                    values[lane] = column.value(prediction + unzigzag(code.get(lane, 0)))
             for lane, value in values.items():
                 need(column.low <= value <= column.high, "value out of range")
                 now[lane].values[column.field] = value

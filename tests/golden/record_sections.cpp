@@ -127,7 +127,8 @@ public:
             update(step);
         lose_and_regain();
         Message ack;
-        ack.integer(5, 1), ack.integer(1, 1), ack.integer(id_, 2), ack.integer(0xffff, 8), ack.varint(1), ack.integer(id_, 2), ack.varint(300);
+        ack.integer(5, 1), ack.integer(1, 1), ack.integer(id_, 2), ack.integer(0xffff, 8);
+        ack.varint(1), ack.integer(id_, 2), ack.varint(300);
         ack.integer(1, 1), ack.integer(tick_, 4), ack.integer(0xfeedfacecafebeef, 8), ack.print();
     }
 

@@ -1,4 +1,4 @@
-#include "src/wire/zstd.hpp"
+#include "src/registry/zstd.hpp"
 #include <cstring>
 #include <doctest/doctest.h>
 #include <string>
@@ -17,7 +17,7 @@ std::vector<std::byte> some_text(u32 bytes, u32 seed) {
 }
 } // namespace
 
-TEST_SUITE("wire") {
+TEST_SUITE("registry") {
 
 TEST_CASE("zstd: every size up to the largest, with and without a dictionary; only the exact size expands") {
     const std::vector<std::byte> dictionary = some_text(16384, 9);
