@@ -248,10 +248,14 @@ inline void fill_random(Random& random, State& state, u64 alive, Tick tick) {
     state.occupants.alive = alive;
     const bool generations = random.chance(50), shards = random.chance(20);
     const u32 first = random.chance(50) ? 1 : static_cast<u32>(random.next()) & 0x7fffffff;
-    for (u32 lane = 0; lane < lane_count; ++lane)
-        if (alive >> lane & 1)
-            state.occupants.net_id[lane] = NetId::make(first + random.below(1000), generations ? static_cast<u32>(random.next()) : 7,
-                                                       shards ? random.below(256) : 0);
+    for (u32 lane = 0; lane < lane_count; ++lane) {
+        if ((alive >> lane & 1) == 0)
+            continue;
+        // One by one: the order of evaluation of arguments differs between compilers.
+        const u32 index = first + random.below(1000);
+        const u32 generation = generations ? static_cast<u32>(random.next()) : 7;
+        state.occupants.net_id[lane] = NetId::make(index, generation, shards ? random.below(256) : 0);
+    }
     for (u32 c = 0; c < state.layout->component_count; ++c) {
         const u32 percent = random.below(3) * 50; // nobody, half, all
         for (u32 lane = 0; lane < lane_count; ++lane)
