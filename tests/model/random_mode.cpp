@@ -82,7 +82,7 @@ private:
         if (world_.index_in_use(index))
             return;
         const int owner = random_.between(-1, setting_.clients - 1);
-        const NetId id = world_.spawn(index, at, setting_.variants(Variant::no_sidecars) ? -1 : owner);
+        const NetId id = world_.spawn(index, at, owner);
         for (const Component component : {pos, vel}) {
             world_.set(id, component, random_.below(4));
             if (random_.chance(200))
@@ -191,8 +191,8 @@ Outcome run_seed(std::uint64_t seed, Rules rules, Variants variants, bool tracin
     Director director(random, simulation, setting, odds);
     Outcome outcome;
     try {
-        Tick quiet = 0;
-        for (Tick tick = 1; tick <= fault_ticks + heal_ticks && quiet < quiet_ticks; ++tick) {
+        Tick quiet = 0; // ticks for which all has been well
+        for (Tick tick = 1; tick <= fault_ticks + heal_ticks && (quiet < quiet_ticks || tick <= fault_ticks + echo_ticks); ++tick) {
             environment.faulty = tick <= fault_ticks;
             if (!environment.faulty)
                 simulation.network().end_silence();
@@ -200,8 +200,7 @@ Outcome run_seed(std::uint64_t seed, Rules rules, Variants variants, bool tracin
                 if (environment.faulty)
                     director.step();
             });
-            const bool settled = tick > fault_ticks + echo_ticks && simulation.difference().empty();
-            quiet = settled ? quiet + 1 : 0;
+            quiet = !environment.faulty && simulation.difference().empty() ? quiet + 1 : 0;
         }
         outcome.why = simulation.difference();
         simulation.counters().heal_ticks = simulation.tick() - fault_ticks - quiet;

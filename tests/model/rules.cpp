@@ -62,7 +62,7 @@ const VariantInfo variant_table[variant_count] = {
     {"tick-loss", "a message is lost once one of two or more ticks later is acked"},
     {"no-sidecars", "no owner-only components"},
     {"move-together", "the lane left and the lane entered by a move travel in one message"},
-    {"limbo-promote", "limbo lanes do not hold back the promotion of a baseline"},
+    {"stall-events", "stalled lanes are looked for when their chunk is visited and when a record is resolved"},
 };
 
 bool Variants::switch_on(std::string_view name) {

@@ -88,7 +88,7 @@ enum class Variant : std::uint8_t {
     tick_loss,     // R6: a message is lost when one of two or more ticks later is acked
     no_sidecars,   // R1: no owner-only components
     move_together, // R3: the lane that an entity leaves and the one it enters travel in one message
-    limbo_promote, // R4: limbo lanes do not hold back the promotion of the baseline
+    stall_events,  // R6: stalled lanes are looked for on visits and when a record is resolved, not every tick
     count
 };
 constexpr int variant_count = int(Variant::count);
@@ -104,7 +104,7 @@ public:
     bool operator()(Variant variant) const { return (on_ >> int(variant) & 1u) != 0; }
     void switch_on(Variant variant) { on_ |= 1u << int(variant); }
     bool any() const { return on_ != 0; }
-    /// False when the name is unknown. "engine" names the first four together.
+    /// False when the name is unknown. "engine" names the first four together: what the engine does.
     bool switch_on(std::string_view name);
 
 private:

@@ -54,8 +54,10 @@ void Server::update_interest(int client, int chunk, Mirror::Captured captured) {
     const Mask difference = view.visible ^ visible;
     const bool split = context_.variants(Variant::struct_split);
 
-    if (context_.variants(Variant::lazy_promote))
-        promote(view, mirror, captured.dirty || difference || (view.pending & view.known) || (visible & ~view.known));
+    // What a server that skips idle chunks would look at in this tick.
+    const bool visited = captured.dirty || difference || (view.pending & view.known) || (visible & ~view.known);
+    if (visited && context_.variants(Variant::lazy_promote))
+        promote(view, mirror);
 
     // A lane whose occupant was exchanged within the tick shows no difference in visibility: the mirror tells (R4).
     const Mask rebound = context_.rules(Rule::r4_rebind) ? captured.rebound & (view.known | visible) : 0;
@@ -75,17 +77,20 @@ void Server::update_interest(int client, int chunk, Mirror::Captured captured) {
 
     if (!context_.variants(Variant::lazy_promote) && context_.rules(Rule::r4_promote) && !unacked(client, chunk))
         view.baseline = tick_;
-    // R6: what is unacked and has no record left that could change that is sent again.
-    if (context_.rules(Rule::r6_stall) && !in_flight(clients_[client], chunk))
-        view.pending |= unacked(client, chunk);
+    if (visited || !context_.variants(Variant::stall_events))
+        revive(client, chunk);
 }
 
-/// R4, done lazily: before this tick's changes count, nothing that the client knows had changed since its baseline.
-void Server::promote(ChunkView& view, const Mirror& mirror, bool visited) {
-    const Mask open = (context_.variants(Variant::limbo_promote) ? 0 : view.limbo);
-    const Mask holds = view.known & ~(context_.variants(Variant::limbo_promote) ? view.limbo : 0);
-    if (visited && context_.rules(Rule::r4_promote) && !((open | mirror.changed(view.baseline, tick_ - 1)) & holds))
+/// R4, done lazily: until this tick's changes, nothing that the client knows had changed since its baseline.
+void Server::promote(ChunkView& view, const Mirror& mirror) const {
+    if (context_.rules(Rule::r4_promote) && !((view.limbo | mirror.changed(view.baseline, tick_ - 1)) & view.known))
         view.baseline = std::max(view.baseline, tick_ - 1);
+}
+
+/// R6: what is unacked and has no record left that could change that is sent again.
+void Server::revive(int client, int chunk) {
+    if (context_.rules(Rule::r6_stall) && !in_flight(clients_[client], chunk))
+        clients_[client].chunks[chunk].pending |= unacked(client, chunk);
 }
 
 bool Server::in_flight(const ClientView& client, int chunk) const {
@@ -284,6 +289,9 @@ void Server::receive(int client, const Acks& acks) {
                                 view.baseline, lanes_text(view.known).c_str(), lanes_text(view.limbo).c_str(),
                                 lanes_text(view.pending).c_str(), view.struct_tick, lanes_text(view.struct_lanes).c_str());
         }
+        if (context_.variants(Variant::stall_events))
+            for (const Record::Part& part : record.parts)
+                revive(client, part.chunk);
         if (context_.rules(Rule::r6_loss)) {
             for (Record& other : state.records) {
                 const bool overtaken = context_.variants(Variant::tick_loss)

@@ -58,7 +58,8 @@ public:
 private:
     // interest
     void update_interest(int client, int chunk, Mirror::Captured captured);
-    void promote(ChunkView& view, const Mirror& mirror, bool visited);
+    void promote(ChunkView& view, const Mirror& mirror) const;
+    void revive(int client, int chunk);
     bool in_flight(const ClientView& client, int chunk) const;
     // plan and assemble
     struct Draft { // a message in the making: one entry per key

@@ -3,6 +3,7 @@
 #include "tests/model/rules.hpp"
 #include "tests/model/values.hpp"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <stdexcept>

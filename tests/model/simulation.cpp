@@ -25,7 +25,7 @@ void Counters::add(const Counters& other) {
 }
 
 Simulation::Simulation(const Setting& setting, Environment& environment, bool tracing)
-    : setting_(setting), trace_{tracing}, context_{setting_, environment, counters_, trace_}, world_(setting.clients),
+    : setting_(setting), trace_{tracing}, context_{setting_, environment, counters_, trace_}, world_(setting.clients, !setting.variants(Variant::no_sidecars)),
       network_(environment), server_(context_, world_), truth_(setting.clients) {
     for (int client = 0; client < setting.clients; ++client) {
         clients_.emplace_back(context_, client);

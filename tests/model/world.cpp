@@ -62,6 +62,8 @@ void World::move(NetId id, Slot to) {
 
 void World::insert(NetId id, Component component, int value, int side_lane) {
     Entity& target = entity(id);
+    if (component == hp && !sidecars_)
+        return;
     if (component == hp && !target.side) {
         target.side = {sidecar_of(target.owner), side_lane};
         occupants_[target.side.chunk][target.side.lane] = id;

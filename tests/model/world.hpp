@@ -18,13 +18,13 @@ struct Entity {
 
 class World {
 public:
-    explicit World(int clients) : clients_(clients) { interest_.fill(bit(home_chunk_count) - 1); }
+    World(int clients, bool sidecars) : clients_(clients), sidecars_(sidecars) { interest_.fill(bit(home_chunk_count) - 1); }
 
     // Structure. `at` must be a free lane.
-    NetId spawn(int index, Slot at, int owner);
+    NetId spawn(int index, Slot at, int owner); // -1: no owner
     void despawn(NetId id);
     void move(NetId id, Slot to);
-    /// Inserting hp needs an owner and a free lane in its sidecar chunk.
+    /// Inserting hp needs an owner and a free lane in its sidecar chunk; in a world without sidecars it does nothing.
     void insert(NetId id, Component component, int value, int side_lane = 0);
     void remove(NetId id, Component component);
     void set(NetId id, Component component, int value);
@@ -51,6 +51,7 @@ private:
     void release(Slot slot) { occupants_[slot.chunk][slot.lane] = {}; }
 
     int clients_;
+    bool sidecars_;
     int sequence_ = 0;
     std::vector<Entity> entities_;
     std::array<int, 16> generations_{};
