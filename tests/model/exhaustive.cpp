@@ -97,8 +97,11 @@ bool advance(Path& path) {
 
 std::string path_text(const Path& path) {
     std::string out;
-    for (const Choice& choice : path)
-        out += (out.empty() ? "" : ",") + std::to_string(choice.taken);
+    for (const Choice& choice : path) {
+        if (!out.empty())
+            out += ',';
+        out += std::to_string(choice.taken);
+    }
     return out;
 }
 
