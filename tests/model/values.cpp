@@ -6,14 +6,24 @@ namespace model {
 
 std::string lanes_text(Mask mask) {
     std::string out;
-    for (int lane = 0; mask >> lane; ++lane)
-        if (has(mask, lane))
-            out += (out.empty() ? "" : ",") + std::to_string(lane);
+    for (int lane = 0; mask >> lane; ++lane) {
+        if (!has(mask, lane))
+            continue;
+        if (!out.empty())
+            out += ',';
+        out += std::to_string(lane);
+    }
     return out.empty() ? "-" : out;
 }
 
 std::string text(NetId id) {
-    return id ? "e" + std::to_string(id.index) + "." + std::to_string(id.generation) : "nobody";
+    if (!id)
+        return "nobody";
+    std::string out = "e";
+    out += std::to_string(id.index);
+    out += '.';
+    out += std::to_string(id.generation);
+    return out;
 }
 
 bool same_on_wire(const Cell& a, const Cell& b) {
@@ -52,19 +62,25 @@ bool same_on_wire(const SeenWorld& a, const SeenWorld& b) {
 std::string text(const SeenWorld& world) {
     std::string out = "{";
     for (const Seen& seen : world) {
-        out += " " + text(seen.id);
+        out += ' ';
+        out += text(seen.id);
         for (int scope = 0; scope < scope_count; ++scope) {
             if (!seen.has[scope])
                 continue;
             out += scope == 0 ? "(" : " side(";
             for (int i = 0; i < component_count(Scope(scope)); ++i) {
                 const Cell& cell = seen.slots[scope].cells[i];
-                out += (i ? " " : "") + (cell.present ? std::to_string(cell.value) : std::string("no")) + "#" + std::to_string(cell.counter);
+                if (i > 0)
+                    out += ' ';
+                out += cell.present ? std::to_string(cell.value) : "no";
+                out += '#';
+                out += std::to_string(cell.counter);
             }
-            out += ")";
+            out += ')';
         }
     }
-    return out + " }";
+    out += " }";
+    return out;
 }
 
 } // namespace model
