@@ -95,8 +95,8 @@ bool Client::receive(const Message& message, Tick now) {
     results_.push_back({message.id, context_.rules(Rule::r5_unapplied_limbo) ? unapplied : 0});
     if (int(results_.size()) > results_kept)
         results_.erase(results_.begin());
-    context_.trace.line("apply   c%d m%d tick %d unapplied sections %s -> %s", index_, message.id, message.tick, lanes_text(unapplied).c_str(),
-                        context_.trace.on ? text(shown()).c_str() : "");
+    context_.trace.line("apply   c%d m%d tick %d unapplied sections %s -> %s", index_, message.id, message.tick,
+                        lanes_text(unapplied).c_str(), context_.trace.on ? text(shown()).c_str() : "");
     return true;
 }
 

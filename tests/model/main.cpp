@@ -131,8 +131,8 @@ void print(const Counters& c, long runs) {
     std::printf("  unapplied sections acked %ld; at the client: baseline not held %ld (a newer one was named: %ld), tombstone %ld,\n"
                 "  entity in part %ld; lanes superseded %ld; deltas that R2-absolute stopped %ld\n",
                 c.unapplied, c.baseline_not_held, c.named_pruned, c.shadowed, c.overtaken, c.superseded, c.absolute_needed);
-    std::printf("  settled ticks compared %ld; heal ticks: mean %.2f, worst %ld\n", c.settled_checks, double(c.heal_ticks) / double(std::max(1L, runs)),
-                c.worst_heal_ticks);
+    std::printf("  settled ticks compared %ld; heal ticks: mean %.2f, worst %ld\n", c.settled_checks,
+                double(c.heal_ticks) / double(std::max(1L, runs)), c.worst_heal_ticks);
 }
 
 int random_seeds(const Arguments& arguments, const char* program) {
@@ -168,7 +168,8 @@ int exhaustive(const Arguments& arguments, const char* program) {
             continue;
         const Exploration found = explore(scenario, arguments.options.rules, arguments.options.variants, max_paths, false);
         std::printf("%-24s %7ld paths of up to %d deviations%s, %ld failures, settled within %ld ticks\n", scenario.name, found.paths,
-                    scenario.deviations, found.complete ? "" : " (not all: limit reached)", found.failures, found.counters.worst_heal_ticks);
+                    scenario.deviations, found.complete ? "" : " (not all: limit reached)", found.failures,
+                    found.counters.worst_heal_ticks);
         if (found.failures)
             std::printf("    %s\n    %s --scenario %s --path %s --trace%s\n", found.why.c_str(), program, scenario.name,
                         path_text(found.first_failure).c_str(), arguments.options_text.c_str());
@@ -204,7 +205,8 @@ int list() {
 int prove_rules(const Arguments& arguments) {
     int unproved = 0;
     for (const RuleInfo& info : rule_table) {
-        if (!arguments.chosen.empty() && std::find(arguments.chosen.begin(), arguments.chosen.end(), &info) == arguments.chosen.end())
+        const auto& chosen = arguments.chosen;
+        if (!chosen.empty() && std::find(chosen.begin(), chosen.end(), &info) == chosen.end())
             continue;
         const Verdict verdict = prove(info, arguments.options);
         std::printf("%-20s %s  %s\n", std::string(info.name).c_str(), verdict.proved ? "ok  " : "FAIL", verdict.text.c_str());

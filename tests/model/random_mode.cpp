@@ -120,7 +120,10 @@ private:
                 simulation_.network().silence(client, simulation_.tick() + random_.between(5, 19));
             else
                 world_.toggle_interest(client, chunk);
-            simulation_.trace().line("world   client %d %s", client, action == silencing ? "is silent" : chunk ? "enters or leaves 1" : "enters or leaves 0");
+            if (action == silencing)
+                simulation_.trace().line("world   client %d falls silent", client);
+            else
+                simulation_.trace().line("world   client %d enters or leaves chunk %d", client, chunk);
             return;
         }
         if (world_.entities().empty())
