@@ -1,0 +1,78 @@
+#pragma once
+// Two stores behind the world's entities: cells that never move, and small index lists in size classes.
+#include "throng/array.hpp"
+
+namespace throng {
+
+/// Cells of a fixed size (a power of two) in blocks that never move, numbered from 0, with a free list of numbers (last
+/// freed, first reused). The link of a free cell sits in its last four bytes; all other bytes keep what they held, so an owner
+/// can keep a generation there. Single-threaded.
+class LinearArena {
+public:
+    /// Allocates nothing. cell_bytes and cells_per_block are powers of two, cell_bytes >= 8.
+    LinearArena(Allocator allocator, u32 cell_bytes, u32 cells_per_block);
+    LinearArena(const LinearArena&) = delete;
+    LinearArena& operator=(const LinearArena&) = delete;
+    ~LinearArena();
+
+    /// Numbers ever handed out are below this.
+    u32 slots() const { return slots_; }
+    /// Makes the next `count` acquire calls allocate nothing. May throw what the allocator throws; nothing changes then.
+    void reserve(u32 count);
+    /// A free number. The cell of a number used for the first time is zero.
+    u32 acquire();
+    void release(u32 index);
+    void* at(u32 index) { return blocks_.data()[index >> block_shift_] + (std::size_t(index & block_mask_) << cell_shift_); }
+    const void* at(u32 index) const {
+        return blocks_.data()[index >> block_shift_] + (std::size_t(index & block_mask_) << cell_shift_);
+    }
+    /// Same cells, numbers and free list as `other`, which has the same shape. Keeps and reuses the blocks.
+    void copy_from(const LinearArena& other);
+    /// Forgets all numbers, keeps the memory.
+    void reset();
+
+private:
+    u32 link(u32 index) const;
+    void set_link(u32 index, u32 next);
+
+    Array<std::byte*> blocks_;
+    u32 slots_ = 0;
+    u32 free_head_ = 0xffffffff;
+    u32 free_count_ = 0;
+    u32 cell_shift_;
+    u32 block_shift_;
+    u32 block_mask_;
+};
+
+/// Lists of 2^k u32, k in 4..15, carved out of slabs and kept in one free list per size. Memory returns to the allocator only
+/// at the end, so a working set that repeats causes no heap traffic. Single-threaded.
+class IndexPool {
+public:
+    static constexpr u32 min_log2 = 4;
+    static constexpr u32 max_log2 = 15;
+
+    explicit IndexPool(Allocator allocator) : slabs_(allocator) {}
+    IndexPool(const IndexPool&) = delete;
+    IndexPool& operator=(const IndexPool&) = delete;
+    ~IndexPool();
+
+    /// A list of 2^log2 entries, not initialised. May throw what the allocator throws.
+    u32* take(u32 log2);
+    void give(u32* list, u32 log2) noexcept;
+    /// Makes the next `count` take calls of this size allocate nothing.
+    void prime(u32 log2, u32 count);
+    /// Takes every list back at once and keeps the slabs.
+    void rewind();
+
+private:
+    struct Slab {
+        std::byte* memory;
+        std::size_t bytes;
+    };
+    Array<Slab> slabs_;
+    std::size_t current_ = 0; // slab being carved
+    std::size_t used_ = 0;    // bytes of it
+    u32* free_[max_log2 + 1] = {};
+};
+
+} // namespace throng

@@ -1,0 +1,50 @@
+#pragma once
+// The handle of an entity, and the number of a component type.
+#include "throng/base.hpp"
+#include <type_traits>
+
+namespace throng {
+
+/// A handle: valid while World::alive says so. entity_id rises strictly over the life of a world and is never reused, so a
+/// handle of a destroyed entity stays invalid whatever happens to its slot, also when gen wraps.
+struct Entity {
+    u64 entity_id = 0;  ///< 0: no entity
+    u32 entity_idx = 0; ///< slot, reused
+    u32 gen = 0;        ///< how often the slot was reused, modulo 2^32
+
+    constexpr explicit operator bool() const { return entity_id != 0; }
+    friend constexpr bool operator==(const Entity&, const Entity&) = default;
+};
+
+/// Number of a component type in this process, dense from 0 in order of first use. Never put it on the wire or in a file.
+using ComponentId = u16;
+inline constexpr ComponentId no_component = 0xffff;
+
+/// "No row": what dense lookups return for an absent component.
+inline constexpr u32 no_row = 0xffffffff;
+
+namespace detail {
+/// Id + 1 of the type, 0 before its first use. No dynamic initialiser, so static objects may use components too.
+template <class T>
+inline u16 component_slot = 0;
+/// Gives the slot the next id unless it has one; returns its value. Any thread.
+u16 assign_component_slot(u16& slot);
+/// The id if the type was ever used, else 0xffffffff: one compare against a limit then answers both questions.
+template <class T>
+u32 known_component_id() {
+    return u32(__atomic_load_n(&component_slot<T>, __ATOMIC_RELAXED)) - 1u;
+}
+} // namespace detail
+
+/// The id of T; the first call for a type assigns it. Any thread. For the same ids in each run, let one thread use the types
+/// first, in a fixed order.
+template <class T>
+ComponentId component_id() {
+    static_assert(std::is_same_v<T, std::remove_cv_t<std::remove_reference_t<T>>>, "a component type has no const, volatile or reference");
+    u16 slot = __atomic_load_n(&detail::component_slot<T>, __ATOMIC_RELAXED);
+    if (slot == 0) [[unlikely]]
+        slot = detail::assign_component_slot(detail::component_slot<T>);
+    return static_cast<ComponentId>(slot - 1);
+}
+
+} // namespace throng

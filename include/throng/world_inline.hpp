@@ -1,0 +1,475 @@
+#pragma once
+// Definitions of BasicWorld that depend on MaxC or component types. Part of throng/world.hpp; do not include alone.
+#include "throng/world.hpp"
+
+namespace throng {
+
+namespace detail {
+/// Rows built but not committed while a spawn is under way; destroyed again unless it ends well.
+struct PendingRows {
+    PoolBase** pools;
+    u32 count_per_pool;
+    u32 built = 0;
+    bool keep = false;
+    ~PendingRows() {
+        if (!keep)
+            while (built > 0)
+                pools[--built]->drop_uncommitted(count_per_pool);
+    }
+};
+template <class T, class... Ts>
+inline constexpr bool all_different = (!std::is_same_v<T, Ts> && ...) && all_different<Ts...>;
+template <class T>
+inline constexpr bool all_different<T> = true;
+} // namespace detail
+
+template <u32 MaxC>
+u32 BasicWorld<MaxC>::meta_bytes(u32 inline_indices) {
+    const u32 needed = static_cast<u32>(sizeof(Meta)) + (inline_indices < 2 ? 2 : inline_indices) * static_cast<u32>(sizeof(u32));
+    return needed <= 64 ? 64 : std::bit_ceil(needed);
+}
+
+template <u32 MaxC>
+BasicWorld<MaxC>::BasicWorld(WorldOptions options)
+    : arena_(options.allocator, meta_bytes(options.inline_indices), options.block_rows),
+      inline_capacity_((meta_bytes(options.inline_indices) - static_cast<u32>(sizeof(Meta))) / static_cast<u32>(sizeof(u32))),
+      log_(options.allocator), lists_(options.allocator), options_(options) {
+    THRONG_ASSERT(std::has_single_bit(options.block_rows) && options.block_rows >= 64 && options.block_rows <= 4096);
+    THRONG_ASSERT(options.inline_indices <= MaxC);
+}
+
+template <u32 MaxC>
+BasicWorld<MaxC>::~BasicWorld() {
+    for (PoolBase* pool : pools_)
+        if (pool) {
+            pool->~PoolBase();
+            options_.allocator.free(pool, sizeof(PoolBase), alignof(PoolBase));
+        }
+}
+
+template <u32 MaxC>
+PoolBase* BasicWorld<MaxC>::make_pool(ComponentId id, const ComponentOps& ops) {
+    if (id >= MaxC || refuse_entity_change())
+        return nullptr;
+    void* memory = options_.allocator.allocate(sizeof(PoolBase), alignof(PoolBase));
+    ops.create_pool(memory, id, options_.allocator, options_.block_rows);
+    return pools_[id] = static_cast<PoolBase*>(memory);
+}
+
+template <u32 MaxC>
+u32 BasicWorld<MaxC>::overflow_log2_for(u32 count) const {
+    if (count <= inline_capacity_)
+        return 0;
+    const u32 log2 = static_cast<u32>(std::bit_width(count - 1));
+    return log2 < IndexPool::min_log2 ? IndexPool::min_log2 : log2;
+}
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::ensure_list(Meta& m, u32 count) {
+    if (count <= list_capacity(m)) [[likely]]
+        return;
+    const u32 log2 = overflow_log2_for(count);
+    u32* const list = lists_.take(log2);
+    std::memcpy(list, m.list(), m.count * sizeof(u32));
+    if (m.overflow_log2 != 0)
+        lists_.give(m.overflow_list(), m.overflow_log2);
+    m.set_overflow_list(list);
+    m.overflow_log2 = static_cast<u8>(log2);
+}
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::insert_index(Meta& m, u32 id, u32 dense) {
+    u32* const list = m.list();
+    const u32 position = m.signature.rank(id);
+    for (u32 i = m.count; i > position; --i)
+        list[i] = list[i - 1];
+    list[position] = dense;
+    ++m.count;
+    m.signature.set(id);
+    ++index_inserts_;
+}
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::erase_index(Meta& m, u32 id) {
+    u32* const list = m.list();
+    --m.count;
+    for (u32 i = m.signature.rank(id); i < m.count; ++i)
+        list[i] = list[i + 1];
+    m.signature.reset(id);
+}
+
+template <u32 MaxC>
+bool BasicWorld<MaxC>::refuse_change(const Signature<MaxC>& signature) const {
+    bool refused = refuse_entity_change();
+    signature.for_each([&](u32 id) { refused = refused || (pools_[id] && refuse_change(*pools_[id])); });
+    return refused;
+}
+
+template <u32 MaxC>
+Entity BasicWorld<MaxC>::occupy_slot(const Signature<MaxC>& signature, u32 count, u32 overflow_log2) {
+    const u32 idx = arena_.acquire();
+    Meta& m = meta(idx);
+    m.entity_id = ++last_entity_id_;
+    m.count = static_cast<u16>(count);
+    m.overflow_log2 = static_cast<u8>(overflow_log2);
+    m.dying = 0;
+    m.signature = signature;
+    ++entity_count_;
+    return {m.entity_id, idx, m.gen};
+}
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::free_slot(u32 entity_idx) {
+    Meta& m = meta(entity_idx);
+    if (m.overflow_log2 != 0)
+        lists_.give(m.overflow_list(), m.overflow_log2);
+    m.entity_id = 0;
+    ++m.gen; // after the rows are gone, so that no owner check in between fails
+    m.count = 0;
+    m.overflow_log2 = 0;
+    m.dying = 0;
+    m.signature.clear();
+    --entity_count_;
+    arena_.release(entity_idx);
+}
+
+template <u32 MaxC>
+Entity BasicWorld<MaxC>::create() {
+    if (refuse_entity_change())
+        return {};
+    arena_.reserve(1);
+    return occupy_slot({}, 0, 0);
+}
+
+template <u32 MaxC>
+template <class... Ts>
+Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
+    if constexpr (sizeof...(Ts) == 0) {
+        return create();
+    } else {
+        constexpr u32 count = sizeof...(Ts);
+        static_assert(detail::all_different<std::remove_cvref_t<Ts>...>, "a component type appears twice");
+        PoolBase* pools[count] = {ensure_pool(component_id<std::remove_cvref_t<Ts>>(), component_ops<std::remove_cvref_t<Ts>>)...};
+        Signature<MaxC> signature;
+        for (PoolBase* pool : pools) {
+            THRONG_ASSERT(pool && "more component types than the world's MaxC");
+            if (!pool || refuse_change(*pool))
+                return {};
+            signature.set(pool->component());
+            pool->reserve_rows(1);
+        }
+        arena_.reserve(1);
+        log_.reserve_extra(count);
+        const u32 log2 = overflow_log2_for(count);
+        if (log2 != 0)
+            lists_.prime(log2, 1);
+        u32 next = 0;
+        detail::PendingRows pending{pools, 1};
+        ((static_cast<Pool<std::remove_cvref_t<Ts>>*>(pools[next++])->build_next(std::forward<Ts>(values)), ++pending.built), ...);
+        pending.keep = true;
+
+        const Entity entity = occupy_slot(signature, count, log2);
+        Meta& m = meta(entity.entity_idx);
+        if (log2 != 0)
+            m.set_overflow_list(lists_.take(log2));
+        u32* const list = m.list();
+        for (PoolBase* pool : pools) {
+            list[signature.rank(pool->component())] = pool->commit_row(entity.entity_idx);
+            if (logged_.test(pool->component()))
+                log_entry(entity, pool->component(), StructureEvent::Kind::added);
+        }
+        return entity;
+    }
+}
+
+template <u32 MaxC>
+bool BasicWorld<MaxC>::instantiate_n(const Prefab& prefab, std::span<Entity> entities) {
+    const u32 instances = static_cast<u32>(entities.size());
+    const u32 count = prefab.size();
+    PoolBase* pools[MaxC];
+    Signature<MaxC> signature;
+    u32 logged = 0;
+    if (count > MaxC || refuse_entity_change())
+        return false;
+    for (u32 i = 0; i < count; ++i) {
+        pools[i] = ensure_pool(prefab.component(i), prefab.ops(i));
+        THRONG_ASSERT(pools[i] && "more component types than the world's MaxC");
+        if (!pools[i] || refuse_change(*pools[i]))
+            return false;
+        signature.set(prefab.component(i));
+        logged += logged_.test(prefab.component(i));
+        pools[i]->reserve_rows(instances);
+    }
+    arena_.reserve(instances);
+    log_.reserve_extra(std::size_t(logged) * instances);
+    const u32 log2 = overflow_log2_for(count);
+    if (log2 != 0)
+        lists_.prime(log2, instances);
+    detail::PendingRows pending{pools, instances};
+    for (; pending.built < count; ++pending.built)
+        pools[pending.built]->build_copies(prefab.value(pending.built), instances);
+    pending.keep = true;
+
+    // Nothing below can fail. Prefab entries ascend by id, which is the order of the lists.
+    for (u32 k = 0; k < instances; ++k) {
+        entities[k] = occupy_slot(signature, count, log2);
+        Meta& m = meta(entities[k].entity_idx);
+        if (log2 != 0)
+            m.set_overflow_list(lists_.take(log2));
+        u32* const list = m.list();
+        for (u32 i = 0; i < count; ++i)
+            list[i] = pools[i]->size() + k;
+        if (logged != 0)
+            for (u32 i = 0; i < count; ++i)
+                if (logged_.test(prefab.component(i)))
+                    log_entry(entities[k], prefab.component(i), StructureEvent::Kind::added);
+    }
+    for (u32 i = 0; i < count; ++i) {
+        PoolBase& pool = *pools[i];
+        u32 dense = pool.size();
+        pool.commit_rows(instances);
+        for (u32 k = 0; k < instances; ++k, ++dense)
+            pool.mutable_owners(dense >> pool.shift_)[dense & pool.mask_] = entities[k].entity_idx;
+    }
+    return true;
+}
+
+template <u32 MaxC>
+template <class T, class... A>
+T* BasicWorld<MaxC>::add(Entity entity, A&&... args) {
+    const ComponentId id = component_id<T>();
+    Meta* const m = find(entity);
+    if (!m || id >= MaxC)
+        return nullptr;
+    Pool<T>* const pool = static_cast<Pool<T>*>(ensure_pool(id, component_ops<T>));
+    if (m->signature.test(id))
+        return &(*pool)[m->list()[m->signature.rank(id)]];
+    if (!pool || refuse_change(*pool))
+        return nullptr;
+    // Everything that can fail comes first.
+    pool->reserve_rows(1);
+    ensure_list(*m, m->count + 1u);
+    if (logged_.test(id))
+        log_.reserve_extra(1);
+    T* const value = pool->build_next(std::forward<A>(args)...);
+    insert_index(*m, id, pool->commit_row(entity.entity_idx));
+    if (logged_.test(id))
+        log_entry(entity, id, StructureEvent::Kind::added);
+    return value;
+}
+
+template <u32 MaxC>
+void* BasicWorld<MaxC>::add_erased(Entity entity, ComponentId id) {
+    Meta* const m = find(entity);
+    if (!m)
+        return nullptr;
+    PoolBase* const pool = pool_of(id);
+    THRONG_ASSERT(pool && "add_erased needs the pool to exist");
+    if (!pool)
+        return nullptr;
+    if (m->signature.test(id))
+        return pool->row(m->list()[m->signature.rank(id)]);
+    THRONG_ASSERT(pool->ops().construct && "add_erased needs a default constructor");
+    if (!pool->ops().construct || refuse_change(*pool))
+        return nullptr;
+    pool->reserve_rows(1);
+    ensure_list(*m, m->count + 1u);
+    if (logged_.test(id))
+        log_.reserve_extra(1);
+    void* const value = pool->next_row();
+    pool->ops().construct(value);
+    insert_index(*m, id, pool->commit_row(entity.entity_idx));
+    if (logged_.test(id))
+        log_entry(entity, id, StructureEvent::Kind::added);
+    return value;
+}
+
+template <u32 MaxC>
+bool BasicWorld<MaxC>::remove_row(Meta& m, Entity entity, u32 id) {
+    PoolBase& pool = *pools_[id];
+    if (refuse_change(pool))
+        return false;
+    if (logged_.test(id))
+        log_.reserve_extra(1);
+    const u32 dense = m.list()[m.signature.rank(id)];
+    row_moved(pool.ops().erase(pool, dense), id, dense);
+    erase_index(m, id);
+    if (logged_.test(id))
+        log_entry(entity, id, StructureEvent::Kind::removed);
+    return true;
+}
+
+template <u32 MaxC>
+bool BasicWorld<MaxC>::destroy(Entity entity) {
+    Meta* const m = find(entity);
+    if (!m || refuse_change(m->signature))
+        return false;
+    if (m->signature.intersects(logged_)) {
+        log_.reserve_extra(1);
+        log_entry(entity, no_component, StructureEvent::Kind::destroyed);
+    }
+    const u32* list = m->list();
+    m->signature.for_each([&](u32 id) {
+        const u32 dense = *list++;
+        row_moved(pools_[id]->ops().erase(*pools_[id], dense), id, dense);
+    });
+    free_slot(entity.entity_idx);
+    return true;
+}
+
+template <u32 MaxC>
+u32 BasicWorld<MaxC>::destroy_batch(std::span<const Entity> entities) {
+    Signature<MaxC> all;
+    std::size_t logged = 0;
+    for (const Entity& entity : entities)
+        if (const Meta* m = find(entity)) {
+            all |= m->signature;
+            logged += m->signature.intersects(logged_);
+        }
+    if (refuse_change(all))
+        return 0;
+    log_.reserve_extra(logged);
+    for (const Entity& entity : entities) {
+        Meta* const m = find(entity);
+        if (!m || m->dying)
+            continue;
+        m->dying = 1;
+        if (m->signature.intersects(logged_))
+            log_entry(entity, no_component, StructureEvent::Kind::destroyed);
+    }
+    all.for_each([&](u32 id) {
+        PoolBase& pool = *pools_[id];
+        for (std::size_t i = 0; i < entities.size(); ++i) {
+            if (i + 8 < entities.size() && entities[i + 8].entity_idx < arena_.slots())
+                __builtin_prefetch(&meta(entities[i + 8].entity_idx));
+            const Meta* const m = find(entities[i]);
+            if (!m || !m->signature.test(id))
+                continue;
+            const u32 dense = m->list()[m->signature.rank(id)];
+            // Rows of the dying at the end are dropped where they are, so that only a living row ever moves.
+            while (dense < pool.size() && meta(pool.owner(pool.size() - 1)).dying)
+                pool.ops().erase(pool, pool.size() - 1);
+            // Beyond the end: dropped already. Another owner: a repeat in the list, and the hole was filled.
+            if (dense < pool.size() && pool.owner(dense) == entities[i].entity_idx)
+                row_moved(pool.ops().erase(pool, dense), id, dense);
+        }
+    });
+    u32 destroyed = 0;
+    for (const Entity& entity : entities)
+        if (find(entity)) {
+            free_slot(entity.entity_idx);
+            ++destroyed;
+        }
+    return destroyed;
+}
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::clear_changes() {
+    for (PoolBase* pool : pools_)
+        if (pool)
+            pool->clear_changes();
+}
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::reset_entities() {
+    for (PoolBase* pool : pools_)
+        if (pool)
+            pool->clear_rows();
+    arena_.reset();
+    lists_.rewind();
+    entity_count_ = 0;
+    log_.clear();
+}
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::copy_state(const BasicWorld& from) {
+    struct Undo {
+        BasicWorld* world;
+        ~Undo() {
+            if (world)
+                world->reset_entities();
+        }
+    } undo{this};
+    reset_entities();
+    for (u32 id = 0; id < MaxC; ++id)
+        if (const PoolBase* source = from.pools_[id]; source && source->size() > 0)
+            ensure_pool(static_cast<ComponentId>(id), source->ops())->copy_from(*source);
+    arena_.copy_from(from.arena_);
+    for (u32 idx = 0; idx < arena_.slots(); ++idx) {
+        Meta& m = meta(idx);
+        if (m.overflow_log2 == 0)
+            continue;
+        u32* const list = lists_.take(m.overflow_log2);
+        std::memcpy(list, m.overflow_list(), m.count * sizeof(u32));
+        m.set_overflow_list(list);
+    }
+    log_.append(from.log_.data(), from.log_.size());
+    logged_ = from.logged_;
+    entity_count_ = from.entity_count_;
+    last_entity_id_ = from.last_entity_id_;
+    undo.world = nullptr;
+}
+
+template <u32 MaxC>
+Error BasicWorld<MaxC>::snapshot_into(Snapshot& out) const {
+    for (const PoolBase* pool : pools_)
+        if (pool && pool->size() > 0 && !pool->ops().copyable)
+            return Error::unsupported;
+    if (out.state_ && (out.state_->options_.block_rows != options_.block_rows || out.state_->inline_capacity_ != inline_capacity_))
+        out = Snapshot{};
+    if (!out.state_) {
+        void* memory = options_.allocator.allocate(sizeof(BasicWorld), alignof(BasicWorld));
+        out.state_ = ::new (memory) BasicWorld(options_);
+    }
+    out.state_->copy_state(*this);
+    return Error::none;
+}
+
+template <u32 MaxC>
+BasicWorldSnapshot<MaxC> BasicWorld<MaxC>::snapshot() const {
+    Snapshot result;
+    const Error error = snapshot_into(result);
+    THRONG_ASSERT(error == Error::none && "a component of the world cannot be copied");
+    (void)error;
+    return result;
+}
+
+template <u32 MaxC>
+template <class... Ts>
+    requires(sizeof...(Ts) > 0 && (std::is_copy_constructible_v<Ts> && ...))
+BasicWorldSnapshot<MaxC> BasicWorld<MaxC>::snapshot() const {
+    Signature<MaxC> named;
+    const u32 ids[] = {detail::known_component_id<Ts>()...};
+    for (const u32 id : ids)
+        if (id < MaxC)
+            named.set(id);
+    for (u32 id = 0; id < MaxC; ++id)
+        THRONG_ASSERT((!pools_[id] || pools_[id]->size() == 0 || named.test(id)) && "a component of the world is not listed");
+    return snapshot();
+}
+
+template <u32 MaxC>
+Error BasicWorld<MaxC>::restore(const Snapshot& snapshot) {
+    const BasicWorld* const from = snapshot.state_;
+    if (!from || from->options_.block_rows != options_.block_rows || from->inline_capacity_ != inline_capacity_)
+        return Error::unsupported;
+    for (const PoolBase* pool : pools_)
+        if (pool && refuse_change(*pool))
+            return Error::unsupported;
+    copy_state(*from);
+    return Error::none;
+}
+
+template <u32 MaxC>
+BasicWorldSnapshot<MaxC>::~BasicWorldSnapshot() {
+    if (state_) {
+        const Allocator allocator = state_->options_.allocator;
+        state_->~BasicWorld<MaxC>();
+        allocator.free(state_, sizeof(*state_), alignof(BasicWorld<MaxC>));
+    }
+}
+
+extern template class BasicWorld<128>;
+extern template class BasicWorldSnapshot<128>;
+
+} // namespace throng

@@ -1,0 +1,158 @@
+#include "throng/arena.hpp"
+#include <bit>
+
+namespace throng {
+namespace {
+constexpr u32 no_slot = 0xffffffff;
+constexpr std::size_t line_bytes = 64;
+constexpr std::size_t first_slab_bytes = 1024;
+constexpr std::size_t largest_slab_bytes = 64 * 1024;
+
+std::size_t list_bytes(u32 log2) { return sizeof(u32) << log2; }
+
+u32* next_free(u32* list) {
+    u32* next;
+    std::memcpy(&next, list, sizeof(next));
+    return next;
+}
+} // namespace
+
+LinearArena::LinearArena(Allocator allocator, u32 cell_bytes, u32 cells_per_block)
+    : blocks_(allocator), cell_shift_(static_cast<u32>(std::countr_zero(cell_bytes))),
+      block_shift_(static_cast<u32>(std::countr_zero(cells_per_block))), block_mask_(cells_per_block - 1) {
+    THRONG_ASSERT(std::has_single_bit(cell_bytes) && cell_bytes >= 8 && std::has_single_bit(cells_per_block));
+}
+
+LinearArena::~LinearArena() {
+    for (std::byte* block : blocks_)
+        blocks_.allocator().free(block, std::size_t(block_mask_ + 1) << cell_shift_, line_bytes);
+}
+
+u32 LinearArena::link(u32 index) const {
+    u32 next;
+    std::memcpy(&next, static_cast<const std::byte*>(at(index)) + (std::size_t(1) << cell_shift_) - sizeof(next), sizeof(next));
+    return next;
+}
+
+void LinearArena::set_link(u32 index, u32 next) {
+    std::memcpy(static_cast<std::byte*>(at(index)) + (std::size_t(1) << cell_shift_) - sizeof(next), &next, sizeof(next));
+}
+
+void LinearArena::reserve(u32 count) {
+    if (count <= free_count_)
+        return;
+    const u64 wanted = u64(slots_) + (count - free_count_);
+    THRONG_ASSERT(wanted < no_slot && "more than 2^32 - 1 slots");
+    const std::size_t blocks = static_cast<std::size_t>((wanted + block_mask_) >> block_shift_);
+    if (blocks > blocks_.size())
+        blocks_.reserve_extra(blocks - blocks_.size());
+    while (blocks_.size() < blocks)
+        blocks_.push_back(static_cast<std::byte*>(
+            blocks_.allocator().allocate(std::size_t(block_mask_ + 1) << cell_shift_, line_bytes)));
+}
+
+u32 LinearArena::acquire() {
+    if (free_head_ != no_slot) {
+        const u32 index = free_head_;
+        free_head_ = link(index);
+        --free_count_;
+        return index;
+    }
+    reserve(1);
+    const u32 index = slots_++;
+    std::memset(at(index), 0, std::size_t(1) << cell_shift_);
+    return index;
+}
+
+void LinearArena::release(u32 index) {
+    set_link(index, free_head_);
+    free_head_ = index;
+    ++free_count_;
+}
+
+void LinearArena::copy_from(const LinearArena& other) {
+    THRONG_ASSERT(cell_shift_ == other.cell_shift_ && block_shift_ == other.block_shift_);
+    reset();
+    reserve(other.slots_);
+    slots_ = other.slots_;
+    free_head_ = other.free_head_;
+    free_count_ = other.free_count_;
+    for (u32 first = 0; first < slots_; first += block_mask_ + 1) {
+        const u32 count = slots_ - first < block_mask_ + 1 ? slots_ - first : block_mask_ + 1;
+        std::memcpy(at(first), other.at(first), std::size_t(count) << cell_shift_);
+        if (slots_ - first <= block_mask_ + 1)
+            break; // `first` would wrap at the very end of the range
+    }
+}
+
+void LinearArena::reset() {
+    slots_ = 0;
+    free_head_ = no_slot;
+    free_count_ = 0;
+}
+
+IndexPool::~IndexPool() {
+    for (const Slab& slab : slabs_)
+        slabs_.allocator().free(slab.memory, slab.bytes, line_bytes);
+}
+
+u32* IndexPool::take(u32 log2) {
+    THRONG_ASSERT(log2 >= min_log2 && log2 <= max_log2);
+    if (u32* list = free_[log2]) {
+        free_[log2] = next_free(list);
+        return list;
+    }
+    const std::size_t bytes = list_bytes(log2);
+    while (current_ < slabs_.size() && slabs_[current_].bytes - used_ < bytes) {
+        ++current_;
+        used_ = 0;
+    }
+    if (current_ == slabs_.size()) {
+        slabs_.reserve_extra(1);
+        std::size_t slab_bytes = slabs_.empty() ? first_slab_bytes : slabs_.back().bytes * 2;
+        if (slab_bytes > largest_slab_bytes)
+            slab_bytes = largest_slab_bytes;
+        if (slab_bytes < bytes)
+            slab_bytes = bytes;
+        slabs_.push_back({static_cast<std::byte*>(slabs_.allocator().allocate(slab_bytes, line_bytes)), slab_bytes});
+        used_ = 0;
+    }
+    u32* list = reinterpret_cast<u32*>(slabs_[current_].memory + used_);
+    used_ += bytes;
+    return list;
+}
+
+void IndexPool::give(u32* list, u32 log2) noexcept {
+    std::memcpy(list, &free_[log2], sizeof(u32*));
+    free_[log2] = list;
+}
+
+void IndexPool::prime(u32 log2, u32 count) {
+    // Taken lists are chained through their own bytes, so that a throwing allocator loses none of them.
+    struct Taken {
+        IndexPool& pool;
+        u32 log2;
+        u32* head = nullptr;
+        ~Taken() {
+            while (head) {
+                u32* const next = next_free(head);
+                pool.give(head, log2);
+                head = next;
+            }
+        }
+    } taken{*this, log2};
+    for (u32 i = 0; i < count; ++i) {
+        u32* const list = take(log2);
+        std::memcpy(list, &taken.head, sizeof(u32*));
+        taken.head = list;
+    }
+}
+
+void IndexPool::rewind() {
+    current_ = 0;
+    used_ = 0;
+    for (u32*& head : free_)
+        head = nullptr;
+}
+
+} // namespace throng

@@ -1,0 +1,146 @@
+#include "throng/pool.hpp"
+#include <bit>
+
+namespace throng {
+namespace {
+constexpr u64 line_bytes = 64;
+constexpr u64 to_line(u64 bytes) { return (bytes + line_bytes - 1) & ~(line_bytes - 1); }
+/// Bits [first, last] of a word.
+constexpr u64 bits_between(u32 first, u32 last) { return (~u64(0) << first) & (~u64(0) >> (63 - last)); }
+} // namespace
+
+PoolBase::PoolBase(ComponentId id, const ComponentOps& ops, const Allocator& allocator, u32 block_rows)
+    : blocks_(allocator), mask_(block_rows - 1), shift_(static_cast<u32>(std::countr_zero(block_rows))), stride_(ops.stride), component_(id),
+      ops_(&ops) {
+    THRONG_ASSERT(std::has_single_bit(block_rows) && block_rows >= 64 && block_rows <= 4096);
+    const u64 owners = to_line(u64(block_rows) * stride_ + (stride_ == 0 ? ops.size : 0));
+    const u64 changes = to_line(owners + u64(block_rows) * sizeof(u32));
+    // The summary has a line of its own where the change words fill theirs.
+    const u64 summary = changes + block_rows / 8;
+    const u64 bytes = to_line(summary + sizeof(u64));
+    THRONG_ASSERT(bytes <= 0xffffffffu && "a component too large for this block_rows");
+    owners_offset_ = static_cast<u32>(owners);
+    changes_offset_ = static_cast<u32>(changes);
+    summary_offset_ = static_cast<u32>(summary);
+    block_bytes_ = static_cast<u32>(bytes);
+    block_alignment_ = ops.alignment > line_bytes ? ops.alignment : static_cast<u32>(line_bytes);
+}
+
+PoolBase::~PoolBase() {
+    clear_rows();
+    for (std::byte* memory : blocks_)
+        blocks_.allocator().free(memory, block_bytes_, block_alignment_);
+}
+
+void PoolBase::add_blocks(u32 count) {
+    const std::size_t needed = static_cast<std::size_t>((u64(size_) + count + mask_) >> shift_);
+    THRONG_ASSERT(u64(size_) + count < no_row && "more than 2^32 - 2 rows");
+    blocks_.reserve_extra(needed - blocks_.size());
+    while (blocks_.size() < needed) {
+        std::byte* memory = static_cast<std::byte*>(blocks_.allocator().allocate(block_bytes_, block_alignment_));
+        std::memset(memory + changes_offset_, 0, block_bytes_ - changes_offset_);
+        blocks_.push_back(memory);
+    }
+}
+
+void PoolBase::mark_range(u32 begin, u32 end) {
+    while (begin < end) {
+        const u32 k = begin & mask_;
+        const u32 stop = (begin | 63u) < end - 1 ? (begin | 63u) : end - 1; // last row of this word
+        change_words(begin >> shift_)[k >> 6] |= bits_between(k & 63, stop & 63);
+        change_summary(begin >> shift_) |= u64(1) << (k >> 6);
+        begin = stop + 1;
+    }
+}
+
+void PoolBase::mark_range_shared(u32 begin, u32 end, bool exclusive_words) {
+    while (begin < end) {
+        const u32 k = begin & mask_;
+        const u32 stop = (begin | 63u) < end - 1 ? (begin | 63u) : end - 1;
+        u64& word = change_words(begin >> shift_)[k >> 6];
+        const u64 bits = bits_between(k & 63, stop & 63);
+        if (exclusive_words)
+            word |= bits;
+        else
+            or_shared(word, bits);
+        or_shared(change_summary(begin >> shift_), u64(1) << (k >> 6));
+        begin = stop + 1;
+    }
+}
+
+void PoolBase::clear_changes() {
+    for (u32 b = 0; b < block_count(); ++b) {
+        u64* const words = change_words(b);
+        for (u64 left = change_summary(b); left != 0; left &= left - 1)
+            words[std::countr_zero(left)] = 0;
+        change_summary(b) = 0;
+    }
+}
+
+void PoolBase::build_copies(const void* value, u32 count) {
+    for (u32 built = 0; built < count;) {
+        const u32 dense = size_ + built;
+        const u32 room = mask_ + 1 - (dense & mask_);
+        const u32 part = count - built < room ? count - built : room;
+        struct Undo {
+            PoolBase& pool;
+            u32 built;
+            bool done = false;
+            ~Undo() {
+                if (!done)
+                    pool.drop_uncommitted(built);
+            }
+        } undo{*this, built};
+        ops_->fill(block(dense >> shift_) + std::size_t(dense & mask_) * stride_, value, part);
+        undo.done = true;
+        built += part;
+    }
+}
+
+void PoolBase::drop_uncommitted(u32 count) {
+    if (!ops_->destroy)
+        return;
+    for (u32 i = count; i > 0; --i) {
+        const u32 dense = size_ + i - 1;
+        ops_->destroy(block(dense >> shift_) + std::size_t(dense & mask_) * stride_, 1);
+    }
+}
+
+void PoolBase::commit_rows(u32 count) {
+    const u32 first = size_;
+    size_ += count;
+    mark_range(first, size_);
+}
+
+void PoolBase::clear_rows() {
+    for (u32 b = 0; b < block_count(); ++b) {
+        if (ops_->destroy)
+            ops_->destroy(block(b), rows_in_block(b));
+        std::memset(block(b) + changes_offset_, 0, block_bytes_ - changes_offset_);
+    }
+    size_ = 0;
+}
+
+void PoolBase::copy_from(const PoolBase& other) {
+    THRONG_ASSERT(ops_->copyable && component_ == other.component_ && mask_ == other.mask_);
+    clear_rows();
+    reserve_rows(other.size_);
+    struct Undo {
+        PoolBase* pool;
+        ~Undo() {
+            if (pool)
+                pool->clear_rows();
+        }
+    } undo{this};
+    // size_ grows with each finished block, so that a throwing copy leaves only whole ones to destroy.
+    for (u32 b = 0; b < other.block_count(); ++b) {
+        const u32 count = other.rows_in_block(b);
+        ops_->copy(block(b), other.block(b), count);
+        std::memcpy(block(b) + owners_offset_, other.block(b) + owners_offset_, std::size_t(count) * sizeof(u32));
+        std::memcpy(block(b) + changes_offset_, other.block(b) + changes_offset_, block_bytes_ - changes_offset_);
+        size_ += count;
+    }
+    undo.pool = nullptr;
+}
+
+} // namespace throng
