@@ -28,7 +28,10 @@ struct Angle {
     u32 bits = 16;
 };
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" // g++ takes scoped enumerators for shadows of the integer types
 enum class FieldType : u8 { f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, entity };
+#pragma GCC diagnostic pop
 enum class FieldKind : u8 {
     range,     // Range
     angle,     // Angle
@@ -68,9 +71,15 @@ struct ComponentInfo {
     void (*ensure_pool)(World&) = nullptr;      // creates the pool, so that type-erased access works
 };
 
+/// Part of the protocol hash; rises when docs/wire.md changes in an incompatible way.
+inline constexpr u32 wire_format_version = 1;
+/// Largest opaque component on the wire.
+inline constexpr u32 opaque_bytes_max = 65536;
+
 struct ProtocolConfig {
     u32 tick_hz = 20;                            // server replication steps a second; part of the protocol hash
     std::span<const std::byte> dictionary = {};  // zstd dictionary for opaque components and full states; kept by reference
+    bool wide_cells = false;                     // 32-bit cell-relative positions: for interest cells beyond 32,000 steps
 };
 
 namespace detail {

@@ -4,6 +4,7 @@
 //
 // Encoding writes what the server captured: misuse asserts. Decoding reads hostile bytes: every path returns an Error.
 #include "src/registry/layout.hpp"
+#include "throng/memory.hpp"
 #include "throng/transport.hpp"
 
 namespace throng {
@@ -31,7 +32,8 @@ struct EncodeInput {
     Tick tick = 0;
     Tick baseline_tick = 0;
     bool spatial = false;                // the chunk belongs to a cell
-    i32 origin[2] = {0, 0};              // of the cell, in spatial steps
+    i32 origin[2] = {0, 0};              // of the cell, in spatial steps: multiples of cell_steps
+    u32 cell_steps = 0;                  // edge of a cell in spatial steps, as the welcome says; 0: none
 };
 
 enum class Compression : u8 {
@@ -40,15 +42,16 @@ enum class Compression : u8 {
     always,    // zstd for everything (tests, measurements)
 };
 
-struct ZstdContexts; // one per worker
+class ZstdEncoder;
 
-/// Scratch of one worker: the zstd contexts and two buffers. Make one per worker, reuse it for ever.
+/// Scratch of one worker: the zstd context and two buffers. Make one per worker, reuse it for ever.
 struct SectionScratch {
-    SectionScratch(const Protocol& protocol, Allocator allocator);
+    /// The dictionary is kept by reference.
+    SectionScratch(Bytes dictionary, Allocator allocator);
     ~SectionScratch();
     SectionScratch(const SectionScratch&) = delete;
     SectionScratch& operator=(const SectionScratch&) = delete;
-    ZstdContexts* zstd = nullptr;
+    ZstdEncoder* zstd = nullptr;
     std::byte* wide = nullptr;           // section_bytes_max bytes each
     std::byte* packed = nullptr;
     Allocator allocator;
@@ -80,7 +83,7 @@ struct DecodedSection {
     u64 lanes = 0;
     bool spatial = false;
     i32 origin[2] = {0, 0};              // full sections only
-    OccupantBlock* occupants = nullptr;  // full: from the wire; delta: copied from the baseline
+    const OccupantBlock* occupants = nullptr; // full: from the wire; delta: the baseline's
     u32 listed = 0;                      // bit i: component i is in the section. In a delta the others keep the baseline's value
     std::byte* blocks[Protocol::component_count_max] = {}; // of listed components: present, counters and column elements
     u64 opaque_carried[Protocol::component_count_max] = {};          // lanes whose opaque bytes are in this section
@@ -90,7 +93,8 @@ struct DecodedSection {
 /// Room for one decoded section and the zstd output. Make one per client (or per worker, shared by clients).
 class DecodeBuffers {
 public:
-    DecodeBuffers(const Protocol& protocol, Allocator allocator);
+    /// Both are kept by reference.
+    DecodeBuffers(const Layout& layout, Bytes dictionary, Allocator allocator);
     ~DecodeBuffers();
     DecodeBuffers(const DecodeBuffers&) = delete;
     DecodeBuffers& operator=(const DecodeBuffers&) = delete;
@@ -98,10 +102,11 @@ public:
     Impl* impl;
 };
 
-/// Decodes one payload. For a delta, `baseline` is the state to decode onto and `baseline_lanes` the lanes of it that are
-/// held; a lane outside gives no_baseline (and nothing else of the section may be used). Total: any bytes give an Error or
-/// a section. Time and memory are bounded by payload size and section_bytes_max. Allocates: no.
-Error decode_section(const Protocol& protocol, Bytes payload, const ChunkState& baseline, u64 baseline_lanes, DecodeBuffers& buffers,
+/// Decodes one payload of the layout that `buffers` was made for. `cell_steps` is the welcome's. For a delta, `baseline` is
+/// the state to decode onto and `baseline_lanes` the lanes of it that are held; a lane outside gives no_baseline (and nothing
+/// else of the section may be used). Total: any bytes give an Error or a section. Time and memory are bounded by payload size
+/// and section_bytes_max. After an Error, `out` means nothing. Allocates: no.
+Error decode_section(Bytes payload, u32 cell_steps, const ChunkState& baseline, u64 baseline_lanes, DecodeBuffers& buffers,
                      DecodedSection& out);
 
 } // namespace throng

@@ -1,0 +1,244 @@
+#include "throng/protocol.hpp"
+#include "src/registry/layout.hpp"
+#include "throng/assert.hpp"
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <xxhash.h>
+
+namespace throng {
+
+struct Protocol::Impl {
+    ProtocolConfig config;
+    ComponentInfo components[component_count_max];
+    u32 component_count = 0; // registered; may exceed the table until finish() refuses
+    Layout layout;
+    u64 hash = 0;
+    bool finished = false;
+    char problem[160] = {};
+    ComponentInfo overflow; // where registrations beyond the table go
+
+    Error refuse(Error error, const char* name, const char* what) {
+        std::snprintf(problem, sizeof problem, "component \"%s\": %s", name, what);
+        return error;
+    }
+    Error add_columns(LayoutComponent& out, const ComponentInfo& info);
+    Error add_column(Column& column, const ComponentInfo& info, const FieldInfo& field, i32 spatial_axis);
+    Error link_velocities();
+    void compute_hash();
+};
+
+namespace {
+constexpr double quantum_limit = 2147483000.0;
+
+u32 integer_bytes(FieldType type) {
+    switch (type) {
+    case FieldType::i8:
+    case FieldType::u8:
+    case FieldType::i16:
+    case FieldType::u16:
+    case FieldType::boolean: return 2;
+    case FieldType::i32:
+    case FieldType::u32: return 4;
+    default: return 8;
+    }
+}
+} // namespace
+
+Protocol::Protocol(ProtocolConfig config) : impl_(new Impl) {
+    impl_->config = config;
+    std::memset(impl_->layout.index_of, 0xff, sizeof impl_->layout.index_of);
+}
+Protocol::~Protocol() { delete impl_; }
+
+ComponentInfo* Protocol::add_component(const char* name, ComponentId id, std::size_t size_bytes) {
+    THRONG_ASSERT(!impl_->finished);
+    const u32 index = impl_->component_count++;
+    ComponentInfo& info = index < component_count_max ? impl_->components[index] : impl_->overflow;
+    std::snprintf(info.name, sizeof info.name, "%s", name);
+    info.id = id;
+    info.size_bytes = static_cast<u32>(size_bytes);
+    return &info;
+}
+
+Error Protocol::Impl::add_column(Column& column, const ComponentInfo& info, const FieldInfo& field, i32 spatial_axis) {
+    u32 bytes = 2;
+    switch (field.kind) {
+    case FieldKind::range: {
+        const Range& r = field.range;
+        if (!(r.step > 0) || !(r.min < r.max) || !std::isfinite(r.min / r.step) || !std::isfinite(r.max / r.step))
+            return refuse(Error::bad_value, info.name, "a Range needs min < max and step > 0");
+        const double low = std::nearbyint(r.min / r.step), high = std::nearbyint(r.max / r.step);
+        if (low < -quantum_limit || high > quantum_limit)
+            return refuse(Error::bad_value, info.name, "a Range does not fit 32 bits");
+        column.quantum_min = static_cast<i64>(low);
+        column.quantum_max = static_cast<i64>(high);
+        column.step = r.step;
+        column.inverse_step = 1.0 / r.step;
+        bytes = low >= -32768 && high <= 32767 ? 2 : 4;
+        if (spatial_axis >= 0)
+            bytes = config.wide_cells ? 4 : 2; // relative to the cell's origin
+        break;
+    }
+    case FieldKind::angle:
+        if (field.angle_bits < 1 || field.angle_bits > 16)
+            return refuse(Error::bad_value, info.name, "an Angle has 1 to 16 bits");
+        column.angle_bits = static_cast<u8>(field.angle_bits);
+        break;
+    case FieldKind::integer: bytes = integer_bytes(field.type); break;
+    case FieldKind::reference: bytes = 8; break;
+    }
+    column.element_bytes = static_cast<u8>(bytes);
+    column.width_bits = bytes == 2 ? 5 : bytes == 4 ? 6 : 7;
+    column.spatial_axis = static_cast<i8>(spatial_axis);
+    return Error::none;
+}
+
+Error Protocol::Impl::add_columns(LayoutComponent& out, const ComponentInfo& info) {
+    out.info = &info;
+    out.first_column = layout.column_count;
+    out.column_count = info.field_count;
+    out.opaque = info.opaque_bytes_max > 0;
+    if (info.field_count > ComponentInfo::fields_max)
+        return refuse(Error::limit_reached, info.name, "more than 16 fields");
+    if (out.opaque && (info.opaque_bytes_max > opaque_bytes_max || !info.serialize || !info.deserialize))
+        return refuse(Error::bad_value, info.name, "an opaque component needs two functions and 1 to 65536 bytes");
+    if (out.opaque && info.field_count > 0)
+        return refuse(Error::bad_value, info.name, "an opaque component has no fields");
+    out.spatial = info.spatial_fields[0] != -1;
+    if (out.spatial) {
+        const i32 a = info.spatial_fields[0], b = info.spatial_fields[1];
+        if (a < 0 || b < 0 || a == b || info.fields[a].kind != FieldKind::range || info.fields[b].kind != FieldKind::range)
+            return refuse(Error::bad_value, info.name, "spatial axes must be two Range fields registered before");
+        if (info.fields[a].range.step != info.fields[b].range.step || info.fields[a].range.min != info.fields[b].range.min ||
+            info.fields[a].range.max != info.fields[b].range.max)
+            return refuse(Error::bad_value, info.name, "both spatial axes need the same Range");
+        if (layout.spatial_component >= 0)
+            return refuse(Error::bad_value, info.name, "a protocol has one spatial component");
+        const Range& r = info.fields[a].range;
+        layout.spatial_component = static_cast<i32>(&out - layout.components);
+        layout.spatial_step = r.step;
+        layout.spatial_min = static_cast<i32>(std::nearbyint(r.min / r.step));
+        layout.spatial_max = static_cast<i32>(std::nearbyint(r.max / r.step));
+    }
+    u32 offset = block_header_bytes;
+    for (u32 f = 0; f < info.field_count; ++f) {
+        if (layout.column_count == Layout::column_count_max)
+            return refuse(Error::limit_reached, info.name, "more than 256 columns in all");
+        Column& column = layout.columns[layout.column_count++];
+        column = {};
+        column.component = static_cast<u8>(&out - layout.components);
+        column.field = static_cast<u8>(f);
+        i32 axis = -1;
+        if (out.spatial)
+            axis = static_cast<i32>(f) == info.spatial_fields[0] ? 0 : static_cast<i32>(f) == info.spatial_fields[1] ? 1 : -1;
+        if (const Error error = add_column(column, info, info.fields[f], axis); error != Error::none)
+            return error;
+        column.offset_bytes = offset;
+        offset += column.element_bytes * lane_count;
+        out.references |= info.fields[f].kind == FieldKind::reference;
+    }
+    out.block_bytes = (offset + 63) & ~63u;
+    return Error::none;
+}
+
+/// Finds the velocity columns of extrapolated components. The factor turns (velocity steps * ticks) into 2^-16 position steps.
+Error Protocol::Impl::link_velocities() {
+    for (u32 c = 0; c < layout.component_count; ++c) {
+        const ComponentInfo& info = *layout.components[c].info;
+        if (info.extrapolated_by == 0xffff)
+            continue;
+        const i32 source = layout.index_of[info.extrapolated_by & 0xff];
+        if (!layout.components[c].spatial || source < 0)
+            return refuse(Error::bad_value, info.name, "extrapolated_by needs spatial axes and a registered velocity component");
+        const LayoutComponent& velocity = layout.components[source];
+        for (u32 axis = 0; axis < 2; ++axis) {
+            Column& column = layout.columns[layout.components[c].first_column + static_cast<u32>(info.spatial_fields[axis])];
+            for (u32 f = 0; f < velocity.column_count; ++f) {
+                const Column& candidate = layout.columns[velocity.first_column + f];
+                if (velocity.info->fields[f].offset_bytes != info.extrapolated_offsets[axis] ||
+                    velocity.info->fields[f].kind != FieldKind::range || candidate.spatial_axis >= 0)
+                    continue;
+                column.velocity_column = static_cast<i16>(velocity.first_column + f);
+                column.velocity_factor =
+                    static_cast<i64>(std::nearbyint(candidate.step / config.tick_hz / column.step * 65536.0));
+            }
+            if (column.velocity_column < 0 || column.velocity_factor > (i64(1) << 24))
+                return refuse(Error::bad_value, info.name, "extrapolated_by needs Range fields of the velocity component");
+        }
+    }
+    return Error::none;
+}
+
+void Protocol::Impl::compute_hash() {
+    XXH3_state_t* state = XXH3_createState();
+    XXH3_64bits_reset(state);
+    const auto add = [&](const auto& value) { XXH3_64bits_update(state, &value, sizeof value); };
+    add(wire_format_version);
+    add(config.tick_hz);
+    add(config.wide_cells);
+    for (u32 c = 0; c < layout.component_count; ++c) {
+        const ComponentInfo& info = components[c];
+        XXH3_64bits_update(state, info.name, std::strlen(info.name) + 1);
+        add(info.opaque_bytes_max);
+        add(info.field_count);
+        for (u32 f = 0; f < info.field_count; ++f) {
+            const Column& column = layout.columns[layout.components[c].first_column + f];
+            add(info.fields[f].kind);
+            add(column.element_bytes);
+            add(column.angle_bits);
+            add(column.quantum_min);
+            add(column.quantum_max);
+            add(column.step);
+            add(column.spatial_axis);
+            add(column.velocity_column);
+            add(column.velocity_factor);
+        }
+    }
+    XXH3_64bits_update(state, config.dictionary.data(), config.dictionary.size());
+    hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+}
+
+Error Protocol::finish() {
+    THRONG_ASSERT(!impl_->finished);
+    Impl& impl = *impl_;
+    Layout& layout = impl.layout;
+    if (impl.config.tick_hz < 1 || impl.config.tick_hz > 1000)
+        return impl.refuse(Error::bad_value, "", "tick_hz is 1 to 1000");
+    if (impl.component_count > component_count_max)
+        return impl.refuse(Error::limit_reached, impl.overflow.name, "more than 32 components");
+    layout.component_count = impl.component_count;
+    layout.tick_hz = impl.config.tick_hz;
+    for (u32 c = 0; c < impl.component_count; ++c) {
+        const ComponentInfo& info = impl.components[c];
+        if (info.id >= 256 || layout.index_of[info.id] >= 0)
+            return impl.refuse(Error::bad_value, info.name, "registered twice");
+        for (u32 other = 0; other < c; ++other)
+            if (std::strcmp(info.name, impl.components[other].name) == 0)
+                return impl.refuse(Error::bad_value, info.name, "the name is taken");
+        layout.index_of[info.id] = static_cast<i16>(c);
+        if (const Error error = impl.add_columns(layout.components[c], info); error != Error::none)
+            return error;
+    }
+    if (const Error error = impl.link_velocities(); error != Error::none)
+        return error;
+    impl.compute_hash();
+    impl.finished = true;
+    return Error::none;
+}
+
+const char* Protocol::problem() const { return impl_->problem; }
+u64 Protocol::hash() const {
+    THRONG_ASSERT(impl_->finished);
+    return impl_->hash;
+}
+u32 Protocol::tick_hz() const { return impl_->config.tick_hz; }
+std::span<const ComponentInfo> Protocol::components() const { return {impl_->components, impl_->layout.component_count}; }
+std::span<const std::byte> Protocol::dictionary() const { return impl_->config.dictionary; }
+const Layout& Protocol::layout() const {
+    THRONG_ASSERT(impl_->finished);
+    return impl_->layout;
+}
+
+} // namespace throng

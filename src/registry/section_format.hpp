@@ -1,0 +1,87 @@
+#pragma once
+// What the two halves of the section codec share. See docs/wire.md 2.
+#include "src/registry/section.hpp"
+#include "throng/wire.hpp"
+#include <bit>
+
+namespace throng::section {
+
+static_assert(std::endian::native == std::endian::little, "columns are packed several elements at a time");
+
+inline constexpr u32 flag_full = 1;
+inline constexpr u32 flag_zstd = 2;
+inline constexpr u32 width_bits_64 = 7;       // the largest Column::width_bits
+inline constexpr u32 opaque_width_bits = 5;
+inline constexpr u32 opaque_width_max = 17;   // opaque_bytes_max is at most 2^16
+inline constexpr u32 net_index_length_bits = 6;
+inline constexpr u32 generation_length_bits = 5;
+inline constexpr u32 generation_bits = 24;
+inline constexpr u32 coordinate_length_bits = 6;
+/// Up to so many lanes a column is handled lane by lane, since 64 at once would cost more.
+inline constexpr u32 few_lanes_max = 8;
+
+inline constexpr u32 zero_column_bytes = lane_count * 8;
+extern const std::byte zero_column[zero_column_bytes];
+
+/// The lanes that a column has values for, in wire order.
+struct LaneList {
+    u64 mask = 0;
+    u32 count = 0;
+    u8 lane[lane_count];
+
+    void set(u64 lanes) {
+        mask = lanes;
+        count = 0;
+        for (; lanes != 0; lanes &= lanes - 1)
+            lane[count++] = static_cast<u8>(std::countr_zero(lanes));
+    }
+};
+
+/// Packs the bits of `bits` that `mask` selects together at the low end.
+inline u64 select_bits(u64 bits, const LaneList& list) {
+    if (list.mask == ~u64{0})
+        return bits;
+    u64 packed = 0;
+    for (u32 i = 0; i < list.count; ++i)
+        packed |= (bits >> list.lane[i] & 1) << i;
+    return packed;
+}
+inline u64 spread_bits(u64 packed, const LaneList& list) {
+    if (list.mask == ~u64{0})
+        return packed;
+    u64 bits = 0;
+    for (u32 i = 0; i < list.count; ++i)
+        bits |= (packed >> i & 1) << list.lane[i];
+    return bits;
+}
+
+constexpr u32 wide_width(u32 width) { return width == 0 ? 0 : width <= 8 ? 8 : width <= 16 ? 16 : width <= 32 ? 32 : 64; }
+
+constexpr u32 zigzag32(i32 value) { return static_cast<u32>(value) << 1 ^ static_cast<u32>(value >> 31); }
+constexpr i32 unzigzag32(u32 code) { return static_cast<i32>(code >> 1 ^ (0 - (code & 1))); }
+
+/// velocity * age * factor, before the shift; modulo 2^64.
+constexpr u64 extrapolation_scale(i64 factor, u32 age) {
+    return static_cast<u64>(factor) * (age < extrapolation_age_max ? age : extrapolation_age_max);
+}
+constexpr i64 extrapolation(i64 velocity, u64 scale) { return static_cast<i64>(static_cast<u64>(velocity) * scale) >> 16; }
+
+/// Bits of a column's element, and of the differences of its values.
+constexpr u32 element_bits(const Column& column) { return column.element_bytes * 8u; }
+constexpr u32 difference_bits(const Column& column) { return column.angle_bits != 0 ? column.angle_bits : element_bits(column); }
+
+inline i64 element(const std::byte* data, u32 element_bytes, u32 lane) {
+    switch (element_bytes) {
+    case 2: return reinterpret_cast<const i16*>(data)[lane];
+    case 4: return reinterpret_cast<const i32*>(data)[lane];
+    default: return reinterpret_cast<const i64*>(data)[lane];
+    }
+}
+
+/// Where the elements of a column are in a state that may lack the block.
+inline const std::byte* column_bytes(const std::byte* const* blocks, const Column& column) {
+    const std::byte* block = blocks ? blocks[column.component] : nullptr;
+    return block ? block + column.offset_bytes : zero_column;
+}
+
+} // namespace throng::section

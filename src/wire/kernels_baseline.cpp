@@ -1,0 +1,2 @@
+#define KERNEL_NAMESPACE kernels_baseline
+#include "src/wire/kernels.inl"
