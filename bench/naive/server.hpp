@@ -53,22 +53,64 @@ public:
     /// One replication step: ack, capture, interest, send, flush. Ticks rise by 1 from call to call.
     TickReport tick(throng::Tick tick, throng::TimeUs now, const StageHook& hook = {});
 
-    /// True when nothing is under way or waiting for this client: everything it sees is acknowledged.
+    /// True when nothing waits for this client and nothing is under way.
     bool settled(throng::ClientId client) const;
     /// Calls f(entity number, generation, state) for what the client should hold.
     template <class F>
-    void each_visible(throng::ClientId client, F&& f) const;
-    u32 visible_count(throng::ClientId client) const;
-    throng::u64 memory_bytes() const;
+    void each_visible(throng::ClientId client, F&& f) const {
+        for (const u32 entity : clients_[client].visible)
+            if (heads_[entity].alive)
+                f(entity, heads_[entity].generation, newest(entity));
+    }
+    u32 visible_count(throng::ClientId client) const { return static_cast<u32>(clients_[client].visible.size()); }
+    /// Of the per-client state: visible lists, maps, rings.
+    u64 client_bytes() const;
 
     void on_connect(throng::ClientId client) override;
     void on_disconnect(throng::ClientId client) override;
     void on_message(throng::ClientId client, throng::Channel channel, throng::Bytes message) override;
 
 private:
-    struct Pair;
-    struct Client;
-    struct alignas(64) Scratch;
+    /// One entity as one client knows it.
+    struct Pair {
+        u32 key = 0;
+        u32 acked = 0;     // tick of the newest acknowledged record, 0: none
+        u32 since = 0;     // tick at which it came into view: older acknowledgements do not count
+        u32 sent = 0;      // tick of the newest record, 0: to be sent whatever changed
+        u8 generation = 0;
+        u8 losses = 0;     // in a row; after three the client may lack the baseline
+        bool gone = false; // left the view; the client may still hold it
+    };
+    struct Gone {
+        u32 entity, since, sent; // sent 0: to be sent
+        u8 generation;
+    };
+    struct Message {
+        u32 tick, first, count;
+        bool open;
+    };
+    struct Client {
+        bool connected = false;
+        bool placed = false;       // x, z are known
+        throng::Entity followed = {};
+        float x = 0, z = 0;
+        std::vector<u32> visible = {};
+        EntityMap<Pair> pairs = {};
+        u32 resends = 0;           // pairs with sent == 0
+        std::vector<Gone> gone = {};
+        std::vector<Message> messages = {}; // ring by message number
+        u32 first_open = 1, next_number = 1;
+        std::vector<u32> records = {}; // ring: entity << 1 | gone
+        u32 next_record = 0;
+        u32 newest_acked_tick = 0;
+        std::vector<std::byte> inbox = {}; // u32 size, bytes, ...
+    };
+    struct alignas(64) Scratch {
+        std::vector<u32> stamp = {}; // [entity] mark of the client that is examined
+        u32 mark = 0;
+        std::vector<u32> crossed = {};
+        TickReport report = {};
+    };
     static constexpr u32 versions = 16;
     /// Hot part of an entity.
     struct Head {
@@ -98,9 +140,14 @@ private:
     void leave_cell(u32 entity);
     void ack(Client& client, Scratch& scratch);
     void settle_message(Client& client, u32 number, bool lost);
+    void record_lost(Client& client, u32 record, u32 tick);
+    void record_acked(Client& client, u32 record, u32 tick);
     void interest(Client& client, Scratch& scratch);
     void send(throng::ClientId id, Client& client, Scratch& scratch);
     const State* version(u32 entity, u32 tick) const;
+    const State& newest(u32 entity) const { return history_[entity].state[(heads_[entity].count - 1) % versions]; }
+    u32 open_message(Client& client);
+    void close_message(throng::ClientId id, Client& client, Scratch& scratch, const u8* begin, const u8* end);
 
     throng::World& world_;
     throng::ServerBackend& backend_;
