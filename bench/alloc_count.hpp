@@ -8,7 +8,7 @@ namespace scenarios {
 
 struct AllocationCounts {
     std::uint64_t heap = 0; // malloc, calloc, realloc, aligned_alloc, posix_memalign, memalign, operator new, mi_*
-    std::uint64_t maps = 0; // mmap, mremap, brk calls that the program and its libraries make through libc
+    std::uint64_t maps = 0; // mmap and mremap, from anywhere but inside libc (its own follow a counted malloc)
     std::uint64_t total() const { return heap + maps; }
 };
 
