@@ -102,9 +102,11 @@ TEST_SUITE("scenarios") {
             for (const auto& c : rig.clients)
                 held += c->entity_count();
             CHECK(held > 500);
+            throng::LinkConfig healed;
+            healed.delay_us = 50'000;
             for (u32 c = 0; c < 12; ++c)
                 for (const throng::Direction d : {throng::Direction::down, throng::Direction::up})
-                    rig.network.set_link(c, d, throng::LinkConfig{.delay_us = 50'000});
+                    rig.network.set_link(c, d, healed);
             u32 ticks = 0;
             bool settled = false;
             while (!settled && ticks < 120) {
