@@ -14,9 +14,9 @@ namespace throng {
 template <class T>
 inline constexpr bool is_trivially_relocatable = std::is_trivially_copyable_v<T>;
 
-/// Grows by a factor of two; never shrinks by itself. Pointers and references last until the next growth. A throwing
-/// allocator or element constructor leaves the array as it was. Thread rule: as a plain value. Elements must be nothrow
-/// move constructible.
+/// Grows by a factor of two; never shrinks by itself. Pointers and references last until the next growth. If the
+/// allocator or an element's constructor throws, the array is as it was (resize and append keep the elements that were built).
+/// Thread rule: as a plain value. Elements must be nothrow move constructible.
 template <class T>
 class Array {
 public:
@@ -41,8 +41,9 @@ public:
     }
     ~Array() { release(); }
 
-    std::size_t size() const { return size_; }
-    std::size_t capacity() const { return capacity_; }
+    /// At most 2^32 - 1 elements.
+    u32 size() const { return static_cast<u32>(size_); }
+    u32 capacity() const { return static_cast<u32>(capacity_); }
     bool empty() const { return size_ == 0; }
     T* data() { return data_; }
     const T* data() const { return data_; }
@@ -89,9 +90,10 @@ public:
         THRONG_ASSERT_SLOW(size_ > 0);
         data_[--size_].~T();
     }
-    /// New elements are value-initialised. Keeps the capacity.
+    /// New elements are value-initialised. Capacity grows geometrically and is kept.
     void resize(std::size_t count) {
-        reserve(count);
+        if (count > size_)
+            reserve_extra(count - size_);
         if constexpr (std::is_trivially_default_constructible_v<T> && std::is_trivially_copyable_v<T>) {
             if (count > size_)
                 fill_value_initialised(count);

@@ -48,20 +48,20 @@ struct LinkConfig {
     double burst_enter_percent = 0;
     double burst_leave_percent = 100;
     double burst_loss_percent = 100;
-    u32 delay_us = 0;  // one way
+    u32 delay_us = 0;  // one way; like the next two at most an hour
     u32 jitter_us = 0; // adds a uniform 0..jitter_us, so packets may overtake each other
     double reorder_percent = 0;
     u32 reorder_extra_us = 0;      // added to the packets that reorder_percent picks
-    double duplicate_percent = 0;  // delivered twice, each with its own jitter; reliable kinds drop the copy
+    double duplicate_percent = 0;   // delivered twice, each with its own jitter; reliable kinds drop the copy
     double truncate_percent = 0;   // cut: lost by the frame checksum, delivered cut in raw mode
     double corrupt_percent = 0;    // bytes changed: likewise
-    u64 rate_bytes_per_s = 0;      // 0 = unlimited
+    u64 rate_bytes_per_s = 0;       // at least 1000; 0 = unlimited
     u32 queue_bytes_max = 65'536;  // waiting for the rate limit; what does not fit is dropped. Reliable kinds wait instead.
     u32 packet_overhead_bytes = 36; // counted against the rate for each packet: IPv4, UDP and a frame checksum of 8 bytes
     u32 mtu_bytes = 0;             // a larger unreliable message is refused at send; 0 = only the network's own limit
     // Both are copied by connect and set_link. They need not be sorted.
-    std::span<const Blackout> blackouts;
-    std::span<const ScriptStep> script;
+    std::span<const Blackout> blackouts = {};
+    std::span<const ScriptStep> script = {};
 };
 /// Name of the first field that is out of range, or null. connect and set_link assert on it; programs check options with it.
 const char* invalid_field(const LinkConfig& config);
@@ -141,12 +141,12 @@ struct LoopbackConfig {
     u32 unreliable_bytes_max = 1200; // largest unreliable message: the payload of one packet
     u32 reliable_bytes_max = 65'536; // largest message of the reliable kinds, up to loopback_message_bytes_limit
     ChannelLimits unreliable{1 << 18, 256};
-    ChannelLimits unordered;
-    ChannelLimits ordered;
+    ChannelLimits unordered = {};
+    ChannelLimits ordered = {};
     u32 in_flight_messages_max = 4096; // per link; an unreliable message beyond it is lost (`overflowed`)
     u32 reserve_messages = 0;          // room for so many messages of up to 1536 bytes is made at construction
     bool raw = false;                  // damaged frames are delivered as they are, to feed decoders
-    TraceHook trace;
+    TraceHook trace = {};
     Allocator allocator = default_allocator();
 };
 
@@ -160,7 +160,8 @@ public:
 
     /// Valid as long as the network. Client calls: poll reports per client in ascending ClientId; for one client first
     /// on_connect, then messages by arrival time (ties in send order). send is refused before on_connect was reported and
-    /// once the client has left. A sink may call send and disconnect; it must not poll or flush.
+    /// once the client has left. disconnect discards what is under way in both directions, and the client's next poll reports
+    /// it. A sink may call send and disconnect; it must not poll or flush.
     ServerBackend& server();
 
     /// Opens a connection in the lowest free slot and returns it. The server is told by its next poll, the client by its own.

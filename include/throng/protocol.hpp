@@ -28,10 +28,7 @@ struct Angle {
     u32 bits = 16;
 };
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" // g++ takes scoped enumerators for shadows of the integer types
-enum class FieldType : u8 { f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, entity };
-#pragma GCC diagnostic pop
+enum class FieldType : u8 { f32, f64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, boolean, entity };
 enum class FieldKind : u8 {
     range,     // Range
     angle,     // Angle
@@ -76,6 +73,13 @@ inline constexpr u32 wire_format_version = 1;
 /// Largest opaque component on the wire.
 inline constexpr u32 opaque_bytes_max = 65536;
 
+/// When zstd is used for section payloads.
+enum class Compression : u8 {
+    automatic, // full sections and those with opaque bytes, and only where smaller
+    never,
+    always,    // everything; for tests and measurements
+};
+
 struct ProtocolConfig {
     u32 tick_hz = 20;                            // server replication steps a second; part of the protocol hash
     std::span<const std::byte> dictionary = {};  // zstd dictionary for opaque components and full states; kept by reference
@@ -99,13 +103,13 @@ constexpr FieldType field_type() {
         static_assert(std::is_integral_v<M> && sizeof(M) <= 8, "a field is a number, bool, enum or Entity; else use opaque()");
         constexpr bool is_signed = std::is_signed_v<M>;
         if constexpr (sizeof(M) == 1)
-            return is_signed ? FieldType::i8 : FieldType::u8;
+            return is_signed ? FieldType::int8 : FieldType::uint8;
         else if constexpr (sizeof(M) == 2)
-            return is_signed ? FieldType::i16 : FieldType::u16;
+            return is_signed ? FieldType::int16 : FieldType::uint16;
         else if constexpr (sizeof(M) == 4)
-            return is_signed ? FieldType::i32 : FieldType::u32;
+            return is_signed ? FieldType::int32 : FieldType::uint32;
         else
-            return is_signed ? FieldType::i64 : FieldType::u64;
+            return is_signed ? FieldType::int64 : FieldType::uint64;
     }
 }
 template <class T, class M>

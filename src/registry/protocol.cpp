@@ -33,13 +33,13 @@ constexpr double quantum_limit = 2147483000.0;
 
 u32 integer_bytes(FieldType type) {
     switch (type) {
-    case FieldType::i8:
-    case FieldType::u8:
-    case FieldType::i16:
-    case FieldType::u16:
+    case FieldType::int8:
+    case FieldType::uint8:
+    case FieldType::int16:
+    case FieldType::uint16:
     case FieldType::boolean: return 2;
-    case FieldType::i32:
-    case FieldType::u32: return 4;
+    case FieldType::int32:
+    case FieldType::uint32: return 4;
     default: return 8;
     }
 }

@@ -36,12 +36,6 @@ struct EncodeInput {
     u32 cell_steps = 0;                  // edge of a cell in spatial steps, as the welcome says; 0: none
 };
 
-enum class Compression : u8 {
-    automatic, // zstd where the section has opaque bytes or is full, and only if smaller
-    never,
-    always,    // zstd for everything (tests, measurements)
-};
-
 class ZstdEncoder;
 
 /// Scratch of one worker: the zstd context and two buffers. Make one per worker, reuse it for ever.

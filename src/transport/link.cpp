@@ -73,7 +73,7 @@ void Link::configure(const LinkConfig& config, Allocator allocator) {
     model_.jitter_us = config.jitter_us;
     model_.reorder_extra_us = config.reorder_extra_us;
     model_.packet_overhead_bytes = config.packet_overhead_bytes;
-    model_.mtu_bytes = config.mtu_bytes;
+    mtu_bytes_ = config.mtu_bytes;
     model_.rate_bytes_per_s = config.rate_bytes_per_s;
     model_.queue_ns_max = config.rate_bytes_per_s ? config.queue_bytes_max * u64(1'000'000'000) / config.rate_bytes_per_s : 0;
     if (model_.burst_enter == 0)

@@ -41,7 +41,6 @@ struct LinkModel {
     u32 jitter_us = 0;
     u32 reorder_extra_us = 0;
     u32 packet_overhead_bytes = 0;
-    u32 mtu_bytes = 0;
     u64 rate_bytes_per_s = 0;
     u64 queue_ns_max = 0; // time that a full queue takes to drain
 };
@@ -60,7 +59,7 @@ public:
     void release_tables(Allocator allocator);
 
     u32 delay_us() const { return model_.delay_us; }
-    u32 mtu_bytes() const { return model_.mtu_bytes; }
+    u32 mtu_bytes() const { return mtu_bytes_; }
     const LinkCounters& counters() const { return counters_; }
 
     /// Copies a message behind those sent since the last departure. Refuses by `limits`.
@@ -115,18 +114,21 @@ private:
     void trace(const LinkContext& context, Fate fate, TimeUs time_us, Message* message);
     void count(const LinkContext& context, Fate fate, TimeUs time_us, Message* message);
 
-    LinkModel model_;
-    u64 key_ = 0;
-    u64 packets_ = 0;
-    u64 busy_until_ns_ = 0; // the rate limit's transmitter
+    // What a send touches comes first, in one cache line.
     List staged_;
-    List flight_;
-    List held_; // ordered messages that wait for an earlier one, by sequence
-    TimeUs ordered_us_ = 0; // arrival of the last ordered message
+    Queue queues_[channel_count];
     u32 ordered_sent_ = 0;
     u32 ordered_next_ = 0;
-    Queue queues_[channel_count];
+    u32 mtu_bytes_ = 0;
     bool in_burst_ = false;
+    u64 packets_ = 0;
+
+    u64 key_ = 0;
+    LinkModel model_;
+    u64 busy_until_ns_ = 0; // the rate limit's transmitter
+    List flight_;           // by event time, then packet number
+    List held_;             // ordered messages that wait for an earlier one, by sequence
+    TimeUs ordered_us_ = 0; // arrival of the last ordered message
     Blackout* blackouts_ = nullptr;
     ScriptStep* script_ = nullptr; // by packet
     u32 blackout_count_ = 0;

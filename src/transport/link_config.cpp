@@ -24,6 +24,11 @@ const char* invalid_field(const LinkConfig& config) {
         return "jitter_us";
     if (config.reorder_extra_us > hour_us)
         return "reorder_extra_us";
+    // So that nanoseconds of the longest queue fit 64 bits.
+    if (config.rate_bytes_per_s != 0 && config.rate_bytes_per_s < 1000)
+        return "rate_bytes_per_s";
+    if (config.packet_overhead_bytes > 65'535)
+        return "packet_overhead_bytes";
     for (const Blackout& blackout : config.blackouts)
         if (blackout.from_us > blackout.until_us)
             return "blackouts";
@@ -34,8 +39,9 @@ const char* invalid_field(const LinkConfig& config) {
 }
 
 const char* to_string(Fate fate) {
-    constexpr const char* names[fate_count] = {"delivered", "lost",      "burst", "blacked_out", "rate_dropped", "overflowed",   "truncated",
-                                               "corrupted", "discarded", "sent",  "duplicated",  "reordered",    "retransmitted"};
+    constexpr const char* names[fate_count] = {"delivered", "lost", "burst", "blacked_out", "rate_dropped", "overflowed",
+                                               "truncated", "corrupted", "discarded", "sent", "duplicated",
+                                               "reordered", "retransmitted"};
     return static_cast<u32>(fate) < fate_count ? names[static_cast<u32>(fate)] : "unknown";
 }
 

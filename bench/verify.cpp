@@ -1,0 +1,406 @@
+#include "bench/verify.hpp"
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+
+using namespace throng;
+
+namespace throng_verify {
+namespace {
+
+constexpr double turn_radians = 6.283185307179586476925286766559;
+
+std::string format(const char* pattern, auto... values) {
+    char line[256];
+    std::snprintf(line, sizeof line, pattern, values...);
+    return line;
+}
+
+std::string name_of(NetId id) {
+    return id ? format("%u.%u", id.index(), id.generation()) : std::string("none");
+}
+
+/// Calls f with a value of the arithmetic type that a field has.
+template <class F>
+auto with_field_type(FieldType type, F&& f) {
+    switch (type) {
+    case FieldType::f32:
+        return f(float());
+    case FieldType::f64:
+        return f(double());
+    case FieldType::int8:
+        return f(i8());
+    case FieldType::int16:
+        return f(i16());
+    case FieldType::int32:
+        return f(i32());
+    case FieldType::int64:
+        return f(i64());
+    case FieldType::boolean:
+    case FieldType::uint8:
+        return f(u8());
+    case FieldType::uint16:
+        return f(u16());
+    case FieldType::uint32:
+        return f(u32());
+    default:
+        return f(u64());
+    }
+}
+
+template <class T>
+T load(const std::byte* at) {
+    T value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+}
+
+/// The nearest whole number, halves to even.
+double nearest(double steps) {
+    const double below = std::floor(steps), fraction = steps - below;
+    const bool odd = std::fmod(below, 2.0) != 0.0;
+    return fraction > 0.5 || (fraction == 0.5 && odd) ? below + 1 : below;
+}
+
+template <class T>
+bool same_range(double shown, double steps, double step) {
+    const double units = steps * step;
+    if constexpr (std::is_floating_point_v<T>)
+        return static_cast<T>(shown) == static_cast<T>(units);
+    const double low = static_cast<double>(std::numeric_limits<T>::min()), high = static_cast<double>(std::numeric_limits<T>::max());
+    return shown == std::clamp(nearest(units), low, high);
+}
+
+/// Whether `shown` is what a client must read where the server has `value`. Dividing by the step and multiplying with its inverse
+/// may fall on two sides of a half: both are right.
+template <class T>
+bool range_agrees(const Range& range, T value, T shown) {
+    const double low = nearest(range.min / range.step), high = nearest(range.max / range.step);
+    const double units = static_cast<double>(value);
+    for (double steps : {units / range.step, units * (1 / range.step)}) {
+        steps = steps != steps ? 0 : std::clamp(steps, low - 1, high + 1); // NaN counts as 0
+        if (same_range<T>(static_cast<double>(shown), std::clamp(nearest(steps), low, high), range.step))
+            return true;
+    }
+    return false;
+}
+
+bool angle_agrees(u32 bits, double value, double shown) {
+    const double turn = std::ldexp(1.0, static_cast<int>(bits)), step = turn_radians / turn;
+    for (const double steps : {value / turn_radians * turn, value * (turn / turn_radians)}) {
+        const double whole = std::fabs(steps) < 9e15 ? nearest(steps) : 0; // beyond, and for NaN, the wire has 0
+        const double wrapped = whole - std::floor(whole / turn) * turn;
+        if (std::fabs(shown - wrapped * step) <= step / 100)
+            return true;
+    }
+    return false;
+}
+
+std::string value_text(const FieldInfo& field, const std::byte* at) {
+    return with_field_type(field.type, [&](auto zero) {
+        using T = decltype(zero);
+        if constexpr (std::is_floating_point_v<T>)
+            return format("%.9g", static_cast<double>(load<T>(at)));
+        else if constexpr (std::is_signed_v<T>)
+            return format("%lld", static_cast<long long>(load<T>(at)));
+        else
+            return format("%llu", static_cast<unsigned long long>(load<T>(at)));
+    });
+}
+
+const std::byte* row_of(const World& world, u32 entity_idx, ComponentId id) {
+    const PoolBase* pool = world.pool_of(id);
+    const u32 dense = pool ? world.dense_index(entity_idx, id) : no_row;
+    return dense == no_row ? nullptr : static_cast<const std::byte*>(pool->row(dense));
+}
+
+std::byte* row_of(World& world, u32 entity_idx, ComponentId id) {
+    return const_cast<std::byte*>(row_of(static_cast<const World&>(world), entity_idx, id));
+}
+
+} // namespace
+
+const char* to_string(Kind kind) {
+    constexpr const char* names[] = {"none", "value", "ghost", "missing", "reference", "component", "stale", "promise"};
+    return names[static_cast<u32>(kind)];
+}
+
+Kind sabotage_kind(const char* name) {
+    for (const Kind kind : {Kind::value, Kind::ghost, Kind::missing, Kind::reference, Kind::stale})
+        if (std::strcmp(name, to_string(kind)) == 0)
+            return kind;
+    return Kind::none;
+}
+
+struct Verifier::Pair {
+    Entity server, client;
+    NetId id;
+    const World* client_world;
+    const Client* client_half;
+};
+
+Verifier::Verifier(const Protocol& protocol, const World& server_world, Server& server)
+    : protocol_(protocol), world_(server_world), server_(server) {}
+
+void Verifier::collect_visible(ClientId client) {
+    ++serial_;
+    visible_.clear();
+    visible_ids_.clear();
+    visible_mark_.resize(std::max<std::size_t>(visible_mark_.size(), world_.entity_slots()), 0);
+    server_.each_visible(
+        client, [](void* list, Entity entity) { static_cast<std::vector<Entity>*>(list)->push_back(entity); }, &visible_);
+    std::sort(visible_.begin(), visible_.end(), [](const Entity& x, const Entity& y) { return x.entity_idx < y.entity_idx; });
+    for (const Entity entity : visible_) {
+        if (entity.entity_idx < visible_mark_.size())
+            visible_mark_[entity.entity_idx] = serial_;
+        visible_ids_.push_back(server_.net_id(entity));
+    }
+    std::sort(visible_ids_.begin(), visible_ids_.end());
+}
+
+bool Verifier::is_visible(Entity entity) const {
+    return world_.alive(entity) && entity.entity_idx < visible_mark_.size() && visible_mark_[entity.entity_idx] == serial_;
+}
+
+Difference Verifier::check(ClientId client, const World& client_world, const Client& client_half, Tick still_since) {
+    Difference found = first_difference(client, client_world, client_half);
+    if (found && (!client_half.any_settled() || tick_newer(still_since, client_half.settled_tick()))) {
+        found.text = format("client %u knows all up to tick %u only, not %u: %s: ", client, client_half.settled_tick(), still_since,
+                            to_string(found.kind)) +
+                     found.text;
+        found.kind = Kind::stale;
+    }
+    return found;
+}
+
+Difference Verifier::first_difference(ClientId client, const World& client_world, const Client& client_half) {
+    collect_visible(client);
+    for (const Entity entity : visible_) {
+        if (!world_.has<Replicated>(entity))
+            return {Kind::ghost, format("client %u is meant to see slot %u, which is not replicated", client, entity.entity_idx)};
+        const NetId id = server_.net_id(entity);
+        const Entity shown = client_half.entity(id);
+        if (!client_world.alive(shown))
+            return {Kind::missing, format("client %u: entity %s is visible and not there", client, name_of(id).c_str())};
+        if (client_half.net_id(shown) != id)
+            return {Kind::missing, format("client %u: entity %s is shown as %s", client, name_of(id).c_str(),
+                                          name_of(client_half.net_id(shown)).c_str())};
+        ++entities_compared_;
+        if (Difference found = compare_entity({entity, shown, id, &client_world, &client_half})) {
+            found.text = format("client %u: ", client) + found.text;
+            return found;
+        }
+    }
+    Difference ghost = find_ghost(client_world, client_half);
+    if (ghost)
+        ghost.text = format("client %u: ", client) + ghost.text;
+    return ghost;
+}
+
+Difference Verifier::compare_entity(const Pair& pair) {
+    for (const ComponentInfo& info : protocol_.components()) {
+        const std::byte* const server_row = row_of(world_, pair.server.entity_idx, info.id);
+        const std::byte* const client_row = row_of(*pair.client_world, pair.client.entity_idx, info.id);
+        bool wanted = server_row != nullptr;
+        if (wanted && info.opaque_bytes_max > 0) {
+            server_bytes_.resize(info.opaque_bytes_max);
+            wanted = info.serialize(server_row, server_bytes_) <= info.opaque_bytes_max; // too large: replicated as absent
+        }
+        if (wanted != (client_row != nullptr))
+            return {Kind::component, format("entity %s, component %s: %s on the client, %s on the server", name_of(pair.id).c_str(),
+                                            info.name, client_row ? "present" : "absent", wanted ? "present" : "absent")};
+        if (!wanted)
+            continue;
+        Difference found;
+        if (info.opaque_bytes_max > 0)
+            found = compare_opaque(pair, info, server_row, client_row);
+        for (u32 f = 0; f < info.field_count && !found; ++f)
+            found = compare_field(pair, info, f, server_row, client_row);
+        if (found)
+            return found;
+    }
+    return {};
+}
+
+Difference Verifier::compare_field(const Pair& pair, const ComponentInfo& info, u32 index, const std::byte* server_row,
+                                   const std::byte* client_row) {
+    const FieldInfo& field = info.fields[index];
+    const std::byte* const here = server_row + field.offset_bytes;
+    const std::byte* const there = client_row + field.offset_bytes;
+    ++fields_compared_;
+    if (field.kind == FieldKind::reference)
+        return compare_reference(pair, info, index, load<Entity>(here), load<Entity>(there));
+    const bool same = with_field_type(field.type, [&](auto zero) {
+        using T = decltype(zero);
+        const T value = load<T>(here), shown = load<T>(there);
+        if (field.kind == FieldKind::range)
+            return range_agrees<T>(field.range, value, shown);
+        if (field.kind == FieldKind::angle)
+            return angle_agrees(field.angle_bits, static_cast<double>(value), static_cast<double>(shown));
+        return value == shown;
+    });
+    if (same)
+        return {};
+    return {Kind::value, format("entity %s, component %s, field %u: %s on the client, %s on the server", name_of(pair.id).c_str(),
+                                info.name, index, value_text(field, there).c_str(), value_text(field, here).c_str())};
+}
+
+Difference Verifier::compare_reference(const Pair& pair, const ComponentInfo& info, u32 index, Entity server_target,
+                                       Entity client_target) {
+    const NetId expected = is_visible(server_target) ? server_.net_id(server_target) : NetId{};
+    const bool null = client_target == Entity{};
+    const NetId shown = null || !pair.client_world->alive(client_target) ? NetId{} : pair.client_half->net_id(client_target);
+    if (shown == expected && (null || shown))
+        return {};
+    return {Kind::reference,
+            format("entity %s, component %s, field %u: %s on the client, %s on the server", name_of(pair.id).c_str(), info.name, index,
+                   !null && !shown ? "a dead entity" : name_of(shown).c_str(), name_of(expected).c_str())};
+}
+
+Difference Verifier::compare_opaque(const Pair& pair, const ComponentInfo& info, const void* server_row, const void* client_row) {
+    ++fields_compared_;
+    client_bytes_.resize(info.opaque_bytes_max);
+    const u32 here = info.serialize(server_row, server_bytes_), there = info.serialize(client_row, client_bytes_);
+    if (here == there && std::memcmp(server_bytes_.data(), client_bytes_.data(), here) == 0)
+        return {};
+    u32 at = 0;
+    while (at < std::min(here, there) && server_bytes_[at] == client_bytes_[at])
+        ++at;
+    return {Kind::value, format("entity %s, component %s: %u bytes on the client, %u on the server, the first difference at byte %u",
+                                name_of(pair.id).c_str(), info.name, there, here, at)};
+}
+
+/// Whatever the client's world holds must have come from a visible entity: one with a net id that is not visible is a ghost,
+/// and so is one with replicated components and no net id.
+Difference Verifier::find_ghost(const World& client_world, const Client& client_half) {
+    for (u32 slot = 0; slot < client_world.entity_slots(); ++slot) {
+        const Entity entity = client_world.entity_at(slot);
+        if (!entity)
+            continue;
+        const NetId id = client_half.net_id(entity);
+        if (id) {
+            if (!std::binary_search(visible_ids_.begin(), visible_ids_.end(), id))
+                return {Kind::ghost, format("entity %s is shown and not visible", name_of(id).c_str())};
+            if (client_half.entity(id) != entity)
+                return {Kind::ghost, format("entity %s is shown twice", name_of(id).c_str())};
+            continue;
+        }
+        for (const ComponentInfo& info : protocol_.components())
+            if (row_of(client_world, slot, info.id))
+                return {Kind::ghost, format("slot %u has component %s and came from no server", slot, info.name)};
+    }
+    return {};
+}
+
+Difference Verifier::check_promise(ClientId client, double a, double b, double radius) {
+    collect_visible(client);
+    const ComponentInfo* spatial = nullptr;
+    for (const ComponentInfo& info : protocol_.components())
+        if (info.spatial_fields[0] >= 0)
+            spatial = &info;
+    const View view = server_.view(client);
+    Difference found;
+    const auto look = [&](Entity entity) {
+        if (found)
+            return;
+        const bool visible = is_visible(entity);
+        const std::byte* const row = spatial ? row_of(world_, entity.entity_idx, spatial->id) : nullptr;
+        double distance = 0;
+        if (row) {
+            double at[2];
+            for (u32 axis = 0; axis < 2; ++axis) {
+                const FieldInfo& field = spatial->fields[spatial->spatial_fields[axis]];
+                at[axis] = with_field_type(
+                    field.type, [&](auto zero) { return static_cast<double>(load<decltype(zero)>(row + field.offset_bytes)); });
+                at[axis] = at[axis] != at[axis] ? 0.0 : std::clamp(at[axis], field.range.min, field.range.max);
+            }
+            distance = std::hypot(at[0] - a, at[1] - b);
+        }
+        const bool near = distance <= 0.85 * radius, far = row && distance > 1.2 * radius;
+        if (visible ? !far : (!near || view.hidden(entity)))
+            return;
+        found = {Kind::promise, format("client %u: entity %s at distance %.2f of a view with radius %.2f is %svisible", client,
+                                       name_of(server_.net_id(entity)).c_str(), distance, radius, visible ? "" : "not ")};
+    };
+    world_.each<Replicated>([&](Entity entity, const Replicated&) { look(entity); });
+    return found;
+}
+
+// ---------------------------------------------------------------------------------------------------- sabotage
+namespace {
+
+/// Calls f(entity, info, field, address) for the fields of all shown entities until it returns true.
+template <class F>
+bool any_field(const Protocol& protocol, World& world, const Client& client, F&& f) {
+    for (u32 slot = 0; slot < world.entity_slots(); ++slot) {
+        const Entity entity = world.entity_at(slot);
+        if (!entity || !client.net_id(entity))
+            continue;
+        for (const ComponentInfo& info : protocol.components()) {
+            std::byte* const row = row_of(world, slot, info.id);
+            for (u32 i = 0; row && i < info.field_count; ++i)
+                if (f(entity, info.fields[i], row + info.fields[i].offset_bytes))
+                    return true;
+        }
+    }
+    return false;
+}
+
+Entity first_shown(const World& world, const Client& client) {
+    for (u32 slot = 0; slot < world.entity_slots(); ++slot)
+        if (const Entity entity = world.entity_at(slot); entity && client.net_id(entity))
+            return entity;
+    return {};
+}
+
+bool spoil_value(const Protocol& protocol, World& world, const Client& client) {
+    return any_field(protocol, world, client, [](Entity, const FieldInfo& field, std::byte* at) {
+        if (field.kind == FieldKind::reference)
+            return false;
+        with_field_type(field.type, [&](auto zero) {
+            using T = decltype(zero);
+            T value = load<T>(at);
+            if (field.type == FieldType::boolean)
+                value = static_cast<T>(value == 0);
+            else if (field.kind == FieldKind::range)
+                value = static_cast<T>(static_cast<double>(value) +
+                                       (static_cast<double>(value) > (field.range.min + field.range.max) / 2 ? -1 : 1) *
+                                           std::max(field.range.step, 1.0));
+            else
+                value = static_cast<T>(value + T(1));
+            std::memcpy(at, &value, sizeof value);
+        });
+        return true;
+    });
+}
+
+bool spoil_reference(const Protocol& protocol, World& world, const Client& client) {
+    const auto spoil = [&](bool null_ones) {
+        return any_field(protocol, world, client, [&](Entity holder, const FieldInfo& field, std::byte* at) {
+            if (field.kind != FieldKind::reference || (load<Entity>(at) == Entity{}) != null_ones)
+                return false;
+            const Entity wrong = null_ones ? holder : Entity{};
+            std::memcpy(at, &wrong, sizeof wrong);
+            return true;
+        });
+    };
+    return spoil(false) || spoil(true);
+}
+
+} // namespace
+
+bool sabotage(Kind kind, const Protocol& protocol, World& world, const Client& client) {
+    if (kind == Kind::value)
+        return spoil_value(protocol, world, client);
+    if (kind == Kind::reference)
+        return spoil_reference(protocol, world, client);
+    if (kind == Kind::missing)
+        return world.destroy(first_shown(world, client));
+    if (kind != Kind::ghost || protocol.components().empty())
+        return false;
+    return world.add_erased(world.create(), protocol.components()[0].id) != nullptr;
+}
+
+} // namespace throng_verify

@@ -1,0 +1,141 @@
+#pragma once
+// The client half: receives the state of a server and keeps a World equal to the part of it that the client may see.
+//
+//     throng::World world;
+//     throng::Client client{world, protocol, backend};
+//     for (;;) {
+//         client.receive(now);   // the world is up to date with what has arrived
+//         client.send(now);      // acks; without them the server goes on sending everything
+//     }
+//
+// Entities appear and vanish whole, with all their replicated components; values may skip ticks, but never go back. The game
+// may add components of its own to replicated entities, and must neither destroy these nor remove replicated components.
+//
+// Thread rule: one thread at a time per client; different clients are independent unless they share a ClientScratch.
+#include "throng/ecs.hpp"
+#include "throng/protocol.hpp"
+#include "throng/transport.hpp"
+
+namespace throng {
+
+/// Working memory of receive(), about half a megabyte. Clients that live on one thread may share one; otherwise each makes
+/// its own.
+class ClientScratch {
+public:
+    /// Both are kept: the protocol (finished) by reference.
+    explicit ClientScratch(const Protocol& protocol, Allocator allocator = default_allocator());
+    ~ClientScratch();
+    ClientScratch(const ClientScratch&) = delete;
+    ClientScratch& operator=(const ClientScratch&) = delete;
+
+private:
+    friend class Client;
+    struct Impl;
+    Impl* impl_;
+};
+
+/// Called at the end of a message, when all that it says is in the world. Must not call the client or destroy entities.
+using ClientEntityFn = void (*)(void* context, Entity entity, NetId id);
+
+struct ClientConfig {
+    Allocator allocator = default_allocator();
+    ClientScratch* scratch = nullptr; // of the same protocol; null: the client makes its own
+
+    // Limits. A message that would pass one is dropped and not acked (the server takes it for lost), and counted.
+    u32 ring_versions_max = 24;  // earlier states per chunk that deltas may refer to, 2..64; the oldest go first
+    u32 max_late_ticks = 32;     // messages older than this are dropped; how long the dead are remembered
+    u32 chunks_max = 65536;      // chunks known at a time
+    u32 entities_max = 65536;    // net ids known at a time: shown, remembered as dead, or referred to
+    u32 references_max = 65536;  // reference fields that are not null; beyond it they read as null, and are counted
+    u32 sections_max = 1024;     // in a message
+    u32 opaque_bytes_max = 1u << 20; // opaque bytes in a message, after expansion
+    std::size_t memory_bytes_max = std::size_t(256) << 20; // of chunks and their earlier states
+
+    ClientEntityFn on_spawn = nullptr;
+    ClientEntityFn on_despawn = nullptr; // the entity still exists
+    void* context = nullptr;
+};
+
+/// Counted since the client was made.
+struct ClientStats {
+    static constexpr u32 error_count = 9;
+    u64 messages = 0;             // of any kind
+    u64 bytes = 0;
+    u64 heartbeats = 0;           // state messages without sections
+    u64 applied = 0;              // state messages judged, and so acked
+    u64 duplicates = 0;
+    u64 late_drops = 0;           // older than max_late_ticks, or than the ids remembered
+    u64 early_drops = 0;          // state before the welcome
+    u64 limit_drops = 0;          // a limit of ClientConfig
+    u64 malformed[error_count] = {}; // messages, by Error; dropped whole
+    u64 sections = 0;             // applied
+    u64 lanes = 0;                // that became the newest state of an entity
+    u64 old_lanes = 0;            // that newer state had overtaken
+    u64 gone_lanes = 0;
+    u64 unapplied_baseline = 0;   // sections: a baseline that is not held
+    u64 unapplied_tombstone = 0;  // a newer message says that the entity has left
+    u64 unapplied_overtaken = 0;  // an entity would appear in parts (the limbo sections of its message)
+    u64 unapplied_together = 0;   // limbo sections taken along by another one
+    u64 unapplied_opaque = 0;     // a deserialize function refused
+    u64 spawns = 0;
+    u64 despawns = 0;
+    u64 component_inserts = 0;
+    u64 component_removes = 0;
+    u64 references_dropped = 0;   // references_max or entities_max
+    u64 ack_messages = 0;
+    u64 ack_refusals = 0;         // by the backend
+    u64 hash_reports = 0;
+};
+
+class Client {
+public:
+    /// All three are kept by reference and must outlive the client; the protocol is finished. Makes the pools of all replicated
+    /// components. Allocates little; memory grows with what is seen.
+    Client(World& world, const Protocol& protocol, ClientBackend& backend, const ClientConfig& config = {});
+    /// Leaves the entities in the world.
+    ~Client();
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+
+    /// Takes what has arrived from the backend and applies it. wrong_protocol: the server refused, or speaks another protocol:
+    /// nothing is applied until the next connection. limit_reached: the server is full. Otherwise the first error of a message
+    /// dropped in this call (see stats), or none. Allocates only while more is seen than ever before.
+    Error receive(TimeUs now);
+    /// Sends the hello after a connect, and acks; flushes the backend. Call it once after each receive, or a few times a tick's
+    /// worth of messages at least: each message is acked by three sends. limit_reached: the backend refused something; it is
+    /// tried again in the next send.
+    Error send(TimeUs now);
+
+    /// The entity that shows a net id, or null.
+    Entity entity(NetId id) const;
+    /// The net id of a replicated entity, or none.
+    NetId net_id(Entity entity) const;
+
+    bool connected() const;
+    /// Welcomed: state is being received.
+    bool joined() const;
+    /// Newest tick heard of; the welcome's at first.
+    Tick newest_tick() const;
+    /// Newest tick that the server knows to be here in full; any() says if there is one yet.
+    Tick settled_tick() const;
+    bool any_settled() const;
+    /// Newest tick for which the entity's state is known to be the server's: that at which it was carried, or the settled tick.
+    /// 0 for an unknown entity.
+    Tick confirmed_tick(Entity entity) const;
+
+    /// Hash of all that is shown (docs/wire.md); equal to the server's for this client at a settled tick. Costs about 30 ns per
+    /// component shown.
+    u64 state_hash() const;
+    const ClientStats& stats() const;
+    /// Bytes in use for chunks and their earlier states.
+    std::size_t ring_bytes() const;
+
+    /// Destroys all replicated entities and forgets all state. A welcome does it too. Only between connections.
+    void clear();
+
+private:
+    struct Impl;
+    Impl* impl_;
+};
+
+} // namespace throng

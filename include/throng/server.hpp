@@ -1,0 +1,180 @@
+#pragma once
+// The server half of replication. One Server replicates one World to many clients through one backend.
+//
+// Each tick: game systems change the world through marking accessors (mut, add, each_mut); then tick() captures what
+// changed, finds what each client may see, encodes each distinct (chunk, baseline, lanes) once, and hands every client its
+// messages. docs/architecture.md draws it.
+//
+// Thread rule: all calls come from one thread; tick() uses the executor for its stages.
+#include "throng/executor.hpp"
+#include "throng/memory.hpp"
+#include "throng/protocol.hpp"
+#include "throng/transport.hpp"
+
+namespace throng {
+
+struct ServerConfig {
+    Executor* executor = nullptr;      // null: everything on the calling thread
+    Allocator allocator = default_allocator();
+    // interest
+    double cell_size = 64;             // edge of an interest cell, in units of the spatial axes; best when 40 to 64 entities share one
+    double radius_min = 60;            // smallest view radius in use: decides how fine lanes are placed inside a cell
+    u32 cells_max = 1u << 22;          // whole map / cell_size^2
+    // limits
+    u32 clients_max = 16384;
+    u32 chunks_max = 1u << 20;
+    u32 records_max = 4096;            // messages in flight to one client; the oldest is then counted as lost
+    // sending
+    u32 budget_bytes = 0;              // a client and tick, all state messages; 0: no budget. A token bucket: may be exceeded for
+                                       // one tick and is then paid back
+    u32 message_bytes_max = 1200;      // also limited by the backend
+    u32 history_ticks = 16;            // versions a chunk keeps, 2..16: baselines older than these cost full state
+    u32 loss_timeout_ticks = 12;       // an unacked message counts as lost after max(this, 2 * round trip + 4)
+    u32 heartbeat_ticks = 20;          // a client that gets nothing else is told the tick this often; 0: never
+    u32 hash_ticks = 0;                // settled clients are asked for their state hash this often; 0: never
+    Compression compression = Compression::automatic;
+    /// For TickReport's stage times: CPU time of the calling thread and wall time, in nanoseconds. Null: all times are 0. The
+    /// library reads no clock of its own.
+    u64 (*thread_cpu_ns)() = nullptr;
+    u64 (*wall_ns)() = nullptr;
+};
+
+enum class Stage : u8 { acks, mark, structure, capture, interest, plan, encode, assemble, flush };
+inline constexpr u32 stage_count = 9;
+const char* to_string(Stage stage);
+
+struct StageTime {
+    u64 cpu_ns = 0;      // summed over workers
+    u64 cpu_max_ns = 0;  // the busiest worker
+    u64 wall_ns = 0;
+};
+
+/// A limit that was reached during the tick; the name of the knob is in the comment.
+enum LimitBit : u32 {
+    limit_chunks = 1u << 0,         // chunks_max: entities were left out
+    limit_records = 1u << 1,        // records_max: messages in flight were given up as lost
+    limit_backend_refused = 1u << 2, // the backend's queue limits: state stays pending
+    limit_budget = 1u << 3,         // budget_bytes: state stays pending
+    limit_opaque = 1u << 4,         // an opaque component did not fit its bytes_max: replicated as absent
+    limit_oversize = 1u << 5,       // a lane's state exceeds the backend's largest message: not sent
+    limit_net_ids = 1u << 6,        // a generation wrapped
+    limit_position = 1u << 7,       // a position outside the registered Range: clamped
+    limit_clients = 1u << 8,        // clients_max: a connection was refused
+};
+
+/// What one tick did. Counts are exact and equal for any executor.
+struct TickReport {
+    Tick tick = 0;
+    StageTime stages[stage_count];
+    u32 clients = 0;              // joined
+    u32 entities = 0;             // replicated
+    u32 chunks = 0;               // that hold an entity
+    u32 chunks_dirty = 0;
+    u64 lanes_dirty = 0;
+    u64 client_chunks = 0;        // (client, chunk) states held
+    u64 pairs = 0;                // (client, visible entity) with a value that the client has not acknowledged, carried now
+    u64 sent_lanes = 0;           // lanes carried in all, repeats and gone lanes included
+    u64 sent_full_lanes = 0;      // of these, in full
+    u64 gone_lanes = 0;
+    u64 keys = 0;                 // distinct (chunk, baseline, lanes)
+    u64 encodes = 0;              // sections encoded: equals keys
+    u64 messages = 0;
+    u64 bytes = 0;                // of state messages with sections
+    u64 payload_bytes = 0;
+    u64 shared_bytes = 0;         // payload bytes delivered from keys that more than one client used
+    u64 zstd_bytes = 0;           // payload bytes delivered from compressed keys
+    u64 heartbeats = 0;
+    u64 heartbeat_bytes = 0;
+    u32 client_bytes_max = 0;
+    u64 acked_messages = 0;
+    u64 lost_messages = 0;
+    u64 unapplied_sections = 0;   // reported by clients
+    u64 baseline_age_sum = 0;     // over delta sections sent, in ticks
+    u64 delta_sections = 0;
+    u64 malformed_messages = 0;   // from clients, dropped
+    u64 hashes_equal = 0;
+    u64 hashes_different = 0;     // a client's settled state is not what the server thinks
+    u32 limits = 0;               // LimitBit
+};
+
+struct ServerMemory {
+    u64 client_chunk_bytes = 0;   // one (client, chunk) state
+    u64 client_chunks = 0;
+    u64 side_table_bytes = 0;     // in-flight records and other per-client tables
+    u64 mirror_bytes = 0;
+    u64 other_bytes = 0;
+};
+
+struct ServerState;
+
+/// What one client looks at. A value that refers to the server; cheap to copy; valid while the client is connected.
+class View {
+public:
+    View(ServerState& state, ClientId client) : state_(&state), client_(client) {}
+    struct Options {
+        double radius = 60; // units. Everything within 0.85 radius is visible, nothing beyond 1.2 radius
+    };
+    /// Centres interest on a replicated entity that has the spatial component, and goes with it.
+    void follow(Entity entity, Options options);
+    /// Centres interest on a point of the ground plane.
+    void look_at(double a, double b, Options options);
+    /// Hides an entity from this client whatever its place; exact, from the next tick on.
+    void hide(Entity entity);
+    void show(Entity entity);
+    bool hidden(Entity entity) const;
+
+private:
+    ServerState* state_;
+    ClientId client_;
+};
+
+/// Called during receive().
+struct ServerEvents {
+    void* context = nullptr;
+    /// The client speaks our protocol and will get state from the next tick on.
+    void (*on_join)(void* context, ClientId client) = nullptr;
+    /// It is gone, or was refused.
+    void (*on_leave)(void* context, ClientId client) = nullptr;
+};
+
+class Server {
+public:
+    /// World, protocol (finished) and backend outlive the server. Returns problems of the configuration through valid().
+    Server(World& world, const Protocol& protocol, ServerBackend& backend, ServerConfig config = {}, ServerEvents events = {});
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    /// none, or what is wrong with the configuration (problem() says which); then receive and tick do nothing.
+    Error valid() const;
+    const char* problem() const;
+
+    /// Polls the backend: connections, acks. Bad messages are counted and dropped; the client stays.
+    void receive(TimeUs now);
+    /// Runs one replication step and flushes the backend. The report is valid until the next call.
+    const TickReport& tick(TimeUs now);
+
+    View view(ClientId client);
+    Tick current_tick() const;
+    bool joined(ClientId client) const;
+
+    /// Network identity of a replicated entity; none before the first tick that saw it.
+    NetId net_id(Entity entity) const;
+    /// True when the client is meant to see the entity as of the last tick.
+    bool visible(ClientId client, Entity entity) const;
+    /// Calls f(context, entity) for each entity that the client is meant to see, in no particular order.
+    void each_visible(ClientId client, void (*f)(void* context, Entity entity), void* context) const;
+    /// True when nothing is unsent or unacknowledged for the client as of the last tick.
+    bool settled(ClientId client) const;
+    /// Disconnects a client.
+    void disconnect(ClientId client);
+
+    ServerMemory memory() const;
+    /// For the tick's stages and tests.
+    ServerState& state() { return *state_; }
+
+private:
+    ServerState* state_;
+};
+
+} // namespace throng

@@ -1,0 +1,226 @@
+// Acks: what clients report as applied moves baselines (R4, R5); what is inferred as lost makes its chunks pending again (R6).
+// Runs before this tick's capture, so the mirror still shows the state of the last tick.
+#include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
+#include "throng/assert.hpp"
+#include <algorithm>
+#include <bit>
+
+namespace throng {
+
+ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint) {
+    if (hint < client.chunks.size() && client.chunks[hint].chunk == chunk)
+        return &client.chunks[hint];
+    ClientChunk* end = client.chunks.end();
+    ClientChunk* found = std::lower_bound(client.chunks.begin(), end, chunk, [](const ClientChunk& view, u32 n) { return view.chunk < n; });
+    return found != end && found->chunk == chunk ? found : nullptr;
+}
+
+namespace {
+
+/// How long B may be held back because an ack would strand lanes. Without an end, acks of parts could be refused forever.
+constexpr i32 held_back_ticks_max = 32;
+
+/// R4: the ack of message tick T that carried `lanes`. `companions()`: lanes that other sections of the same tick and chunk carried;
+/// they come out of limbo again when those are acknowledged.
+template <class Companions>
+void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, Companions&& companions) {
+    lanes &= view.known;
+    u64 usable = lanes; // lanes that this ack may take out of limbo: not those bound or shown anew after T
+    if (u64 in_limbo = lanes & view.limbo) {
+        u64 blocked = rebound_since(chunk, tick);
+        if (tick_newer(view.struct_tick, tick))
+            blocked |= view.struct_lanes;
+        usable &= ~(in_limbo & blocked);
+    }
+    // R2: a lane that is not visible was carried as gone, else it would be blocked.
+    const u64 gone = usable & ~view.visible;
+    view.known &= ~gone;
+    view.limbo &= ~gone;
+    view.pending &= ~gone;
+    lanes &= ~gone;
+    usable &= ~gone;
+    if (tick_newer(tick, view.baseline)) {
+        const u64 since = changed(chunk, view.baseline, tick);
+        const u64 stranded = view.known & ~view.limbo & ~lanes & since;
+        const u64 gained = usable & (view.limbo | since);
+        if (std::popcount(gained) < std::popcount(stranded) && static_cast<i32>(tick - view.baseline) <= held_back_ticks_max &&
+            std::popcount(gained) < std::popcount(stranded & ~companions()))
+            return; // B would strand more lanes than it gains
+        const u64 valid = (view.known & ~view.limbo & ~lanes & ~since) | usable;
+        view.limbo = seeded_bug(SeededBug::dropped_limbo_lane) ? 0 : view.known & ~valid;
+        view.baseline = tick;
+    } else
+        view.limbo &= ~(usable & ~changed(chunk, tick, view.baseline));
+}
+
+struct Acks {
+    ServerState& state;
+    ClientState& client;
+    WorkerState& worker;
+    Tick present; // the newest captured tick
+
+    MessageRecord& record(u32 message) { return client.records[message & (client.records.size() - 1)]; }
+    SectionRecord& section(u32 index) { return client.sections[index & (client.sections.size() - 1)]; }
+    u64 companions(u32 message, u32 chunk);
+    void settle(ClientChunk& view, const Chunk& chunk, bool was_in_flight);
+    void acked(u32 message);
+    void lost(MessageRecord& record);
+    void infer_losses();
+};
+
+/// After a section of a record is resolved. Without any left in flight, what is still unacked is sent again (R6). The ack of a
+/// message that was taken for lost counts here too: it may have stranded lanes.
+void Acks::settle(ClientChunk& view, const Chunk& chunk, bool was_in_flight) {
+    THRONG_ASSERT(!was_in_flight || view.in_flight > 0);
+    view.in_flight = static_cast<u16>(view.in_flight - was_in_flight);
+    if (view.in_flight == 0)
+        if (const u64 left = unacked(view, chunk, present)) {
+            view.pending |= left;
+            client.attention = true;
+        }
+}
+
+/// Lanes of a chunk that the messages of one tick carried. A chunk's lanes are often split over several sections and messages.
+u64 Acks::companions(u32 message, u32 chunk) {
+    const Tick tick = record(message).tick;
+    u32 first = message, end = message + 1;
+    while (first != client.oldest_message && record(first - 1).tick == tick)
+        --first;
+    while (end != client.next_message && record(end).tick == tick)
+        ++end;
+    u64 lanes = 0;
+    for (; first != end; ++first)
+        for (u32 i = 0; i < record(first).count; ++i)
+            if (const SectionRecord& s = section(record(first).first + i); s.chunk == chunk)
+                lanes |= s.lanes;
+    return lanes;
+}
+
+void Acks::acked(u32 message) {
+    MessageRecord& r = record(message);
+    const bool was_in_flight = r.state == record_in_flight;
+    for (u32 i = 0; i < r.count; ++i) {
+        if (i + 2 < r.count)
+            state.mirror.prefetch(section(r.first + i + 2).chunk);
+        const SectionRecord& s = section(r.first + i);
+        ClientChunk* view = find_client_chunk(client, s.chunk, s.hint);
+        if (!view)
+            continue;
+        const Chunk& chunk = state.mirror.chunk(s.chunk);
+        const u16 id = static_cast<u16>(message);
+        const bool unapplied = std::any_of(client.unapplied.begin(), client.unapplied.end(),
+                                           [&](const UnappliedSection& u) { return u.message == id && u.section == i; });
+        if (unapplied) {
+            ++worker.counts.unapplied_sections;
+            view->limbo |= s.lanes & view->known;
+            view->pending |= s.lanes & view->known;
+            client.attention = true;
+        } else
+            ack_section(*view, chunk, r.tick, s.lanes, [&] { return companions(message, s.chunk); });
+        // Before capture drops a version of the ring: what it still knows to be unchanged would look changed afterwards.
+        promote_baseline(*view, chunk, present + 1);
+        settle(*view, chunk, was_in_flight);
+    }
+    r.state = record_free;
+    ++worker.counts.acked_messages;
+    if (!client.any_acked || tick_newer(r.tick, client.newest_acked_tick))
+        client.newest_acked_tick = r.tick;
+    client.any_acked = true;
+    // Smoothed round trip in 1/8 ticks.
+    const i32 sample = static_cast<i32>(present + 1 - r.tick);
+    client.round_trip_eighths += sample - client.round_trip_eighths / 8;
+}
+
+/// R6: loss needs no record of what was in the message, only of which chunks.
+void Acks::lost(MessageRecord& r) {
+    r.state = record_lost;
+    ++worker.counts.lost_messages;
+    for (u32 i = 0; i < r.count; ++i) {
+        const SectionRecord& s = section(r.first + i);
+        ClientChunk* view = find_client_chunk(client, s.chunk, s.hint);
+        if (!view)
+            continue;
+        const Chunk& chunk = state.mirror.chunk(s.chunk);
+        view->pending |= unacked(*view, chunk, present);
+        client.attention |= view->pending != 0;
+        settle(*view, chunk, true);
+    }
+}
+
+/// How many timeouts a message on a reliable channel gets. Sending it again early would only lengthen the queue that it waits in; but
+/// a client drops it if it is too old on arrival, so it must count as lost in the end.
+constexpr i32 reliable_patience = 6;
+
+/// A message of tick t is lost when one of tick t + 2 or later has been acknowledged, or on a timeout. A lost one still counts if its
+/// ack comes, until it is forgotten.
+void Acks::infer_losses() {
+    const i32 timeout = std::max(static_cast<i32>(state.config.loss_timeout_ticks), 2 * client.round_trip_eighths / 8 + 4);
+    for (u32 message = client.oldest_message; message != client.next_message; ++message) {
+        MessageRecord& r = record(message);
+        const i32 age = static_cast<i32>(present + 1 - r.tick);
+        if (r.state == record_in_flight) {
+            const bool overtaken = client.any_acked && tick_newer(client.newest_acked_tick, r.tick + 1);
+            if (r.reliable ? age <= timeout * reliable_patience : !overtaken && age <= timeout)
+                continue;
+            lost(r);
+        }
+        if (r.state == record_lost && age > 2 * timeout * (r.reliable ? reliable_patience : 1))
+            r.state = record_free;
+        if (r.state == record_free && message == client.oldest_message)
+            ++client.oldest_message;
+    }
+}
+
+void process_client(ServerState& state, ClientState& client, WorkerState& worker) {
+    Acks acks{state, client, worker, state.tick - 1};
+    for (const AckBlock& block : client.acks)
+        for (u64 left = block.mask; left; left &= left - 1) {
+            const u16 id = static_cast<u16>(block.newest - std::countr_zero(left));
+            const u32 back = static_cast<u16>(static_cast<u16>(client.next_message - 1) - id);
+            const u32 message = client.next_message - 1 - back;
+            if (back >= client.next_message - client.oldest_message || acks.record(message).state == record_free)
+                continue; // resolved, or never sent
+            acks.acked(message);
+        }
+    client.acks.clear();
+    client.unapplied.clear();
+    if (client.oldest_message == client.next_message)
+        return;
+    acks.infer_losses();
+    // struct_lanes matter only while an older message may still be acknowledged; the interest stage clears them by this tick.
+    client.oldest_in_flight = client.oldest_message == client.next_message ? state.tick : acks.record(client.oldest_message).tick;
+}
+
+} // namespace
+
+void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts) {
+    MessageRecord& r = client.records[client.oldest_message & (client.records.size() - 1)];
+    if (r.state == record_in_flight) {
+        ++counts.lost_messages;
+        for (u32 i = 0; i < r.count; ++i) {
+            const SectionRecord& s = client.sections[(r.first + i) & (client.sections.size() - 1)];
+            if (ClientChunk* view = find_client_chunk(client, s.chunk, s.hint)) {
+                view->pending |= unacked(*view, state.mirror.chunk(s.chunk), state.tick);
+                --view->in_flight;
+                client.attention = true;
+            }
+        }
+    }
+    r.state = record_free;
+    ++client.oldest_message;
+}
+
+void run_acks_stage(ServerState& state) {
+    parallel_stage(state, Stage::acks, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {
+        for (u32 id = begin; id < end; ++id) {
+            ClientState& client = state.clients[id];
+            if (id + 1 < end)
+                prefetch_chunks(state.clients[id + 1]);
+            if (client.joined && (client.acks.size() || client.oldest_message != client.next_message))
+                process_client(state, client, worker);
+        }
+    });
+}
+
+} // namespace throng

@@ -1,0 +1,231 @@
+// Assemble: private headers and shared payloads become messages of at most one packet. What a client may hold (known) and what is unsent
+// (pending) change here only, and only for what the backend accepted (R13).
+#include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
+#include "src/registry/message.hpp"
+#include "throng/assert.hpp"
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+namespace throng {
+namespace {
+
+class Assembler {
+public:
+    Assembler(ServerState& state, ClientState& client, ClientId id, WorkerState& worker)
+        : state_(state), client_(client), id_(id), worker_(worker) {
+        worker_.message.resize(std::max<u32>(state.message_bytes, 64));
+        worker_.lanes.clear();
+    }
+    void run();
+
+private:
+    bool add(const Send& send, const Part* part, u64 gone, bool zstd, bool shared);
+    bool oversize(const Send& send, const Part& part, u64 gone);
+    u32 write_header(std::byte* out) const;
+    bool close(Channel channel, Bytes message);
+    MessageRecord& new_record();
+
+    ServerState& state_;
+    ClientState& client_;
+    ClientId id_;
+    WorkerState& worker_;
+    u32 used_ = 0;         // bytes of the open message; 0: none is open
+    u32 last_chunk_ = 0;
+    u32 client_bytes_ = 0;
+    struct Tally {         // of the open message, counted once it is accepted
+        u64 payload = 0, shared = 0, zstd = 0, full_lanes = 0, delta_sections = 0, baseline_ages = 0;
+    } tally_;
+};
+
+u32 Assembler::write_header(std::byte* out) const {
+    StateHeader header;
+    header.id = static_cast<u16>(client_.next_message);
+    header.tick = state_.tick;
+    const u32 age = state_.tick - client_.settled_tick;
+    header.settled_age = client_.ever_settled && age < 255 ? static_cast<u8>(age) : u8(255);
+    header.hash_wanted = client_.hash_wanted && client_.settled_tick == client_.hash_tick;
+    return write_state_header(out, header);
+}
+
+/// The next record of the ring; the ring grows to records_max, then the oldest message counts as lost.
+MessageRecord& Assembler::new_record() {
+    const auto grow = [&](auto& ring, u32 from, u32 to) {
+        const u32 old = ring.size(), now = old ? old * 2 : 16;
+        std::remove_reference_t<decltype(ring)> bigger(state_.config.allocator);
+        bigger.resize(now);
+        for (u32 i = from; i != to; ++i)
+            bigger[i & (now - 1)] = ring[i & (old - 1)];
+        ring = std::move(bigger);
+    };
+    if (client_.next_message - client_.oldest_message == client_.records.size()) {
+        if (client_.records.size() < state_.config.records_max)
+            grow(client_.records, client_.oldest_message, client_.next_message);
+        else {
+            give_up_oldest(state_, client_, worker_.counts);
+            worker_.counts.limits |= limit_records;
+        }
+    }
+    const u32 needed = worker_.lanes.size();
+    const auto first_kept = [&] {
+        return client_.oldest_message == client_.next_message
+                   ? client_.next_section
+                   : client_.records[client_.oldest_message & (client_.records.size() - 1)].first;
+    };
+    while (client_.next_section - first_kept() + needed > client_.sections.size())
+        grow(client_.sections, first_kept(), client_.next_section);
+    MessageRecord& record = client_.records[client_.next_message & (client_.records.size() - 1)];
+    record.tick = state_.tick;
+    record.first = client_.next_section;
+    record.count = static_cast<u16>(needed);
+    record.state = record_in_flight;
+    return record;
+}
+
+/// Hands the open message to the backend and, if it is accepted, applies what it carries to the client's state.
+bool Assembler::close(Channel channel, Bytes message) {
+    used_ = 0;
+    last_chunk_ = 0;
+    const bool sections = worker_.lanes.size() != 0;
+    if (state_.backend.send(id_, channel, message) != SendResult::accepted) {
+        worker_.counts.limits |= limit_backend_refused;
+        client_.attention = true; // all of it stays pending
+        client_.clean = false;
+        worker_.lanes.clear();
+        tally_ = {};
+        return false;
+    }
+    new_record().reliable = channel != Channel::unreliable;
+    for (const WorkerState::InMessage& in : worker_.lanes) {
+        ClientChunk& view = client_.chunks[in.client_chunk];
+        const Chunk& chunk = state_.mirror.chunk(view.chunk);
+        const u64 news = in.lanes & (~view.known | view.limbo | changed(chunk, view.baseline, state_.tick));
+        worker_.counts.pairs += static_cast<u32>(std::popcount(news));
+        worker_.counts.sent_lanes += static_cast<u32>(std::popcount(in.lanes) + std::popcount(in.gone));
+        worker_.counts.gone_lanes += static_cast<u32>(std::popcount(in.gone));
+        view.limbo |= in.lanes & ~view.known;
+        view.known |= in.lanes;
+        view.pending &= ~(in.lanes | in.gone);
+        view.sent_tick = state_.tick;
+        if (seeded_bug(SeededBug::lost_gone)) {
+            view.known &= ~in.gone;
+            view.limbo &= ~in.gone;
+        }
+        ++view.in_flight;
+        client_.sections[client_.next_section++ & (client_.sections.size() - 1)] = {view.chunk, in.client_chunk, in.lanes | in.gone};
+    }
+    ++client_.next_message;
+    client_.last_sent_tick = state_.tick;
+    client_.hash_wanted = false;
+    const u32 bytes = static_cast<u32>(message.size());
+    if (sections) {
+        ++worker_.counts.messages;
+        worker_.counts.bytes += bytes;
+        worker_.counts.payload_bytes += tally_.payload;
+        worker_.counts.shared_bytes += tally_.shared;
+        worker_.counts.zstd_bytes += tally_.zstd;
+        worker_.counts.sent_full_lanes += tally_.full_lanes;
+        worker_.counts.delta_sections += tally_.delta_sections;
+        worker_.counts.baseline_age_sum += tally_.baseline_ages;
+        client_bytes_ += bytes;
+        client_.clean = false;
+    } else {
+        ++worker_.counts.heartbeats;
+        worker_.counts.heartbeat_bytes += bytes;
+    }
+    tally_ = {};
+    worker_.lanes.clear();
+    return true;
+}
+
+/// Adds one section. Returns false when the backend refuses.
+bool Assembler::add(const Send& send, const Part* part, u64 gone, bool zstd, bool shared) {
+    const ClientChunk& view = client_.chunks[send.client_chunk];
+    const u32 payload = part ? part->bytes : 0;
+    if (part && payload > state_.payload_bytes)
+        return oversize(send, *part, gone);
+    if (used_ && used_ + section_header_bytes_max + payload > worker_.message.size() &&
+        !close(Channel::unreliable, {worker_.message.data(), used_}))
+        return false;
+    std::byte* out = worker_.message.data();
+    if (!used_)
+        used_ = write_header(out);
+    used_ += write_section_header(out + used_, view.chunk - last_chunk_, payload, gone);
+    if (part) {
+        std::memcpy(out + used_, part->data, payload);
+        used_ += payload;
+        tally_.payload += payload;
+        tally_.shared += shared ? payload : 0;
+        tally_.zstd += zstd ? payload : 0;
+        const Key& key = state_.keys.key(send.key);
+        if (key.full)
+            tally_.full_lanes += static_cast<u32>(std::popcount(part->lanes));
+        else {
+            ++tally_.delta_sections;
+            tally_.baseline_ages += state_.tick - key.baseline;
+        }
+    }
+    last_chunk_ = view.chunk;
+    worker_.lanes.push_back({send.client_chunk, part ? part->lanes : 0, gone});
+    return true;
+}
+
+/// A lane larger than a packet: a message of its own on the Ordered channel.
+bool Assembler::oversize(const Send& send, const Part& part, u64 gone) {
+    if (used_ && !close(Channel::unreliable, {worker_.message.data(), used_}))
+        return false;
+    const u32 normal = worker_.message.size();
+    worker_.message.resize(state_header_bytes + section_header_bytes_max + part.bytes);
+    std::byte* out = worker_.message.data();
+    u32 used = write_header(out);
+    used += write_section_header(out + used, client_.chunks[send.client_chunk].chunk, part.bytes, gone);
+    std::memcpy(out + used, part.data, part.bytes);
+    worker_.lanes.push_back({send.client_chunk, part.lanes, gone});
+    tally_.payload += part.bytes;
+    const bool accepted = close(Channel::ordered, {out, used + part.bytes});
+    worker_.message.resize(normal);
+    return accepted;
+}
+
+void Assembler::run() {
+    bool open = true;
+    for (u32 i = 0; open && i < client_.sends.size(); ++i) {
+        const Send& send = client_.sends[i];
+        if (send.key == KeyTable::none) {
+            open = add(send, nullptr, send.gone, false, false);
+            continue;
+        }
+        const Key& key = state_.keys.key(send.key);
+        const bool shared = key.shared.load(std::memory_order_relaxed);
+        u64 gone = send.gone;
+        if (key.part_count == 0 && gone)
+            open = add(send, nullptr, gone, false, false);
+        for (u32 p = 0; open && p < key.part_count; ++p, gone = 0)
+            open = add(send, &key.parts[p], gone, key.zstd, shared);
+    }
+    if (open && used_)
+        open = close(Channel::unreliable, {worker_.message.data(), used_});
+    if (!open)
+        client_.attention = true;
+    const u32 heartbeat = state_.config.heartbeat_ticks;
+    const bool due = heartbeat && state_.tick - client_.last_sent_tick >= heartbeat;
+    if (open && client_.last_sent_tick != state_.tick && (due || (client_.hash_wanted && client_.settled_tick == client_.hash_tick)))
+        close(Channel::unreliable, {worker_.message.data(), write_header(worker_.message.data())});
+    worker_.counts.client_bytes_max = std::max(worker_.counts.client_bytes_max, client_bytes_);
+}
+
+} // namespace
+
+void run_assemble_stage(ServerState& state) {
+    parallel_stage(state, Stage::assemble, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {
+        for (u32 id = begin; id < end; ++id) {
+            ClientState& client = state.clients[id];
+            if (client.joined)
+                Assembler(state, client, id, worker).run();
+        }
+    });
+}
+
+} // namespace throng

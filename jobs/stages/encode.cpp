@@ -1,0 +1,172 @@
+// Encode: every key of the tick once, into the worker's arena. A payload larger than a packet is split by lanes into self-contained
+// parts (R13); a single lane that is larger goes by the Ordered channel, in assemble.
+#include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
+#include "throng/assert.hpp"
+#include <algorithm>
+#include <bit>
+
+namespace throng {
+namespace {
+
+struct Encoder {
+    Encoder(ServerState& s, WorkerState& w, Key& k, const Chunk& c) : state(s), worker(w), key(k), chunk(c) {}
+    ServerState& state;
+    WorkerState& worker;
+    Key& key;
+    const Chunk& chunk;
+    EncodeInput input;
+    u32 part_count = 0;
+    Part parts[lane_count]; // the first part_count of them
+
+    /// Encodes `lanes` as one part, or as several if it comes out larger than a packet.
+    void encode(u64 lanes);
+};
+
+/// The lower half of the set bits.
+u64 lower_half(u64 lanes) {
+    u64 low = 0;
+    for (u32 left = static_cast<u32>(std::popcount(lanes)) / 2; left > 0; --left) {
+        const u64 bit = lanes & (~lanes + 1);
+        low |= bit;
+        lanes &= ~bit;
+    }
+    return low;
+}
+
+void Encoder::encode(u64 lanes) {
+    const bool single = std::has_single_bit(lanes);
+    const u32 limit = single ? state.ordered_bytes : state.payload_bytes;
+    input.lanes = lanes;
+    std::span<std::byte> out = worker.arena.room(1u << 14);
+    EncodeResult result = encode_section(input, state.config.compression, *worker.scratch, out);
+    if (result.bytes == 0 && out.size() < section_bytes_max) {
+        out = worker.arena.room(section_bytes_max);
+        result = encode_section(input, state.config.compression, *worker.scratch, out);
+    }
+    if (result.bytes == 0 || result.bytes > limit) {
+        if (single) {
+            worker.counts.limits |= limit_oversize;
+            return;
+        }
+        const u64 low = lower_half(lanes);
+        encode(low);
+        encode(lanes & ~low);
+        return;
+    }
+    worker.arena.take(result.bytes);
+    parts[part_count++] = {out.data(), result.bytes, lanes};
+    key.zstd |= result.zstd;
+}
+
+void encode_key(ServerState& state, WorkerState& worker, Key& key) {
+    Chunk& chunk = state.mirror.chunk(key.chunk);
+    Encoder encoder(state, worker, key, chunk);
+    EncodeInput& input = encoder.input;
+    input.layout = &state.layout;
+    input.current = state.mirror.state(chunk, chunk.newest);
+    if (!key.full) {
+        const i32 version = serving(chunk, key.baseline + seeded_bug(SeededBug::off_by_one_baseline));
+        THRONG_ASSERT(version >= 0);
+        input.baseline = state.mirror.state(chunk, static_cast<u32>(version));
+    }
+    input.opaque = chunk.opaque;
+    input.tick = state.tick;
+    input.baseline_tick = key.baseline;
+    input.spatial = chunk.spatial;
+    input.origin[0] = chunk.origin[0];
+    input.origin[1] = chunk.origin[1];
+    input.cell_steps = static_cast<u32>(state.layout.spatial_component >= 0 ? state.grid.cell_steps() : 0);
+    key.zstd = false;
+    encoder.encode(key.lanes);
+    ++worker.counts.encodes;
+    key.part_count = encoder.part_count;
+    if (encoder.part_count == 0)
+        return;
+    key.first = encoder.parts[0];
+    key.parts = &key.first;
+    u32 bytes = key.first.bytes;
+    if (encoder.part_count > 1) {
+        const u32 table_bytes = encoder.part_count * static_cast<u32>(sizeof(Part)) + alignof(Part);
+        std::byte* room = worker.arena.room(table_bytes).data();
+        worker.arena.take(table_bytes);
+        room += -reinterpret_cast<std::uintptr_t>(room) & (alignof(Part) - 1);
+        Part* parts = reinterpret_cast<Part*>(room);
+        for (u32 i = 0; i < encoder.part_count; ++i)
+            parts[i] = encoder.parts[i];
+        key.parts = parts;
+        for (u32 i = 1; i < encoder.part_count; ++i)
+            bytes += parts[i].bytes;
+    }
+    if (!key.full) { // what a lane cost, for estimates; sums do not depend on the order
+        __atomic_fetch_add(&chunk.encoded_lanes, static_cast<u64>(std::popcount(key.lanes)), __ATOMIC_RELAXED);
+        __atomic_fetch_add(&chunk.encoded_bytes, static_cast<u64>(bytes), __ATOMIC_RELAXED);
+    }
+}
+
+/// Keys in the order of their chunks, so that a chunk's columns are fetched once for all its keys: a counting sort.
+void order_keys(ServerState& state) {
+    const u32 chunks = state.mirror.chunk_count();
+    state.key_starts.resize(chunks + 1);
+    std::fill(state.key_starts.begin(), state.key_starts.end(), 0);
+    const auto each_key = [&](auto&& f) {
+        for (u32 maker = 0; maker < state.keys.worker_count(); ++maker)
+            for (u32 i = 0; i < state.keys.count(maker); ++i)
+                f(maker << 24 | i);
+    };
+    each_key([&](KeyTable::Ref ref) { ++state.key_starts[state.keys.key(ref).chunk + 1]; });
+    for (u32 chunk = 0; chunk < chunks; ++chunk)
+        state.key_starts[chunk + 1] += state.key_starts[chunk];
+    state.key_order.resize(state.keys.total());
+    each_key([&](KeyTable::Ref ref) { state.key_order[state.key_starts[state.keys.key(ref).chunk]++] = ref; });
+}
+
+/// What encoding key number i needs is three loads deep (chunk, version table, blocks): each is fetched while an earlier key is
+/// encoded.
+void prefetch_ahead(ServerState& state, u32 i, u32 end) {
+    const auto key_at = [&](u32 index) -> const Key& { return state.keys.key(state.key_order[index]); };
+    if (i + 6 < end)
+        __builtin_prefetch(&key_at(i + 6));
+    if (i + 4 < end)
+        state.mirror.prefetch(key_at(i + 4).chunk);
+    const auto each_version = [&](u32 index, auto&& f) {
+        const Key& key = key_at(index);
+        const Chunk& chunk = state.mirror.chunk(key.chunk);
+        if (key_at(index - 1).chunk != key.chunk)
+            f(chunk, chunk.newest);
+        if (!key.full)
+            if (const i32 version = serving(chunk, key.baseline); version >= 0)
+                f(chunk, static_cast<u32>(version));
+    };
+    if (i + 2 < end)
+        each_version(i + 2, [&](const Chunk& chunk, u32 version) { state.mirror.prefetch_table(chunk, version); });
+    if (i + 1 < end)
+        each_version(i + 1, [&](const Chunk& chunk, u32 version) { state.mirror.prefetch_version(chunk, version); });
+}
+
+} // namespace
+
+void run_encode_stage(ServerState& state) {
+    const u32 total = state.keys.total();
+    if (total)
+        order_keys(state);
+    for (WorkerState& worker : state.workers)
+        worker.arena.reset();
+    parallel_stage(state, Stage::encode, total, 32, [&](u32 begin, u32 end, WorkerState& worker, u32) {
+        for (u32 i = begin; i < end; ++i) {
+            Key& key = state.keys.key(state.key_order[i]);
+            prefetch_ahead(state, i, end);
+            encode_key(state, worker, key);
+        }
+    });
+    state.report.keys = total;
+    if (state.config.budget_bytes)
+        for (const u32 number : state.touched_list) {
+            Chunk& chunk = state.mirror.chunk(number);
+            if (chunk.encoded_lanes)
+                chunk.lane_cost = static_cast<u32>(chunk.encoded_bytes * 16 / chunk.encoded_lanes);
+            chunk.encoded_lanes = chunk.encoded_bytes = 0;
+        }
+}
+
+} // namespace throng

@@ -1,0 +1,167 @@
+// Interest: which chunks a client holds state for, and which of their lanes it is meant to see. A chunk that is left keeps its
+// ClientChunk until everything the client may hold of it has been acknowledged as gone (R2, R10).
+#include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace throng {
+namespace {
+
+bool update_position(ServerState& state, ClientState& client) {
+    if (client.has_focus) {
+        const Slot* slot = state.slot_of(client.focus);
+        if (slot && slot->place != no_slot && slot->spatial) {
+            const Chunk& chunk = state.mirror.chunk(slot->place / lane_count);
+            const u32 index = static_cast<u32>(state.layout.spatial_component);
+            const LayoutComponent& component = state.layout.components[index];
+            const std::byte* block = state.mirror.newest_block(chunk, index);
+            for (u32 axis = 0; block && axis < 2; ++axis) {
+                const Column& column =
+                    state.layout.columns[component.first_column + static_cast<u32>(component.info->spatial_fields[axis])];
+                const u32 lane = slot->place % lane_count;
+                client.now[axis] = chunk.origin[axis] + (column.element_bytes == 2 ? column_data<i16>(block, column)[lane]
+                                                                                   : column_data<i32>(block, column)[lane]);
+            }
+        } else if (!client.held_valid)
+            return false; // nothing to centre on yet; later the last place is kept
+    } else if (client.has_point) {
+        client.now[0] = client.point[0];
+        client.now[1] = client.point[1];
+    } else
+        return false;
+    const i32 hold = state.grid.hold_steps();
+    if (client.held_valid && std::abs(client.now[0] - client.held[0]) <= hold && std::abs(client.now[1] - client.held[1]) <= hold)
+        return false;
+    client.held[0] = client.now[0];
+    client.held[1] = client.now[1];
+    client.held_valid = true;
+    return true;
+}
+
+/// Rebuilds the client's chunk list: what its circle touches, plus what it may still hold.
+void rebuild_chunks(ServerState& state, ClientState& client, WorkerState& worker, bool sees_space) {
+    worker.cells.clear();
+    worker.numbers.clear();
+    if (sees_space)
+        state.grid.cells_in_circle(client.held[0], client.held[1],
+                                   static_cast<i32>(client.radius * visible_ratio) + state.grid.cell_margin_steps(), worker.cells);
+    for (const u32 cell : worker.cells)
+        for (u32 number = state.grid.chunks(cell).first; number != no_chunk; number = state.mirror.chunk(number).next_in_cell)
+            worker.numbers.push_back(number);
+    for (u32 number = state.everywhere.first; number != no_chunk; number = state.mirror.chunk(number).next_in_cell)
+        worker.numbers.push_back(number);
+    std::sort(worker.numbers.begin(), worker.numbers.end());
+    // Merge with what is there: a chunk that is left keeps its state until it holds nothing.
+    worker.merged.clear();
+    u32 old = 0;
+    const u32 old_count = client.chunks.size();
+    const auto keep = [&](const ClientChunk& view) {
+        if (view.known || view.in_flight)
+            worker.merged.push_back(view);
+    };
+    for (const u32 number : worker.numbers) {
+        while (old < old_count && client.chunks[old].chunk < number)
+            keep(client.chunks[old++]);
+        if (old < old_count && client.chunks[old].chunk == number)
+            worker.merged.push_back(client.chunks[old++]);
+        else {
+            ClientChunk view;
+            view.chunk = number;
+            view.baseline = view.struct_tick = view.sent_tick = state.tick;
+            worker.merged.push_back(view);
+        }
+    }
+    while (old < old_count)
+        keep(client.chunks[old++]);
+    client.chunks.resize(worker.merged.size());
+    std::copy(worker.merged.begin(), worker.merged.end(), client.chunks.begin());
+}
+
+u64 hidden_lanes(const ServerState& state, const ClientState& client, u32 chunk) {
+    u64 mask = 0;
+    for (const Hidden& hidden : client.hidden) {
+        const Slot& slot = state.slots[hidden.entity_idx];
+        if (slot.entity_id == hidden.entity_id && slot.place != no_slot && slot.place / lane_count == chunk)
+            mask |= u64(1) << slot.place % lane_count;
+    }
+    return mask;
+}
+
+u64 visible_lanes(const ServerState& state, const ClientState& client, const Chunk& chunk, bool sees_space) {
+    u64 mask = chunk.alive;
+    if (chunk.spatial) {
+        if (!sees_space)
+            return 0;
+        const i64 edge = state.grid.cell_steps();
+        const i64 a = (i64(client.held[0]) - chunk.origin[0]) * place_units / edge;
+        const i64 b = (i64(client.held[1]) - chunk.origin[1]) * place_units / edge;
+        const i64 radius = static_cast<i64>(client.radius * visible_ratio) * place_units / edge;
+        const i64 far = 16000; // lanes_in_circle works in 16 bits: beyond, the cell counts as a point
+        if (a > far || a < -far || b > far || b < -far || radius > far)
+            mask = a * a + b * b <= radius * radius ? mask : 0;
+        else
+            mask = lanes_in_circle(chunk.places, mask, static_cast<i32>(a), static_cast<i32>(b), static_cast<i32>(radius));
+    }
+    if (client.hidden.size())
+        mask &= ~hidden_lanes(state, client, chunk.number);
+    return mask;
+}
+
+/// R4: what a difference in visibility means for one (client, chunk).
+void update_view(ServerState& state, ClientState& client, ClientChunk& view, const Chunk& chunk, u64 visible) {
+    const u64 rebound =
+        (chunk.dirty_tick == state.tick && !seeded_bug(SeededBug::reused_lane) ? chunk.rebound : 0) & (view.known | visible | view.visible);
+    const u64 appeared_or_left = view.visible ^ visible;
+    const u64 structural = appeared_or_left | rebound;
+    view.visible = visible;
+    if (!structural)
+        return;
+    // Re-bindings are in the mirror's ring for all clients; only private changes of visibility are kept here.
+    if (const u64 own = appeared_or_left & ~rebound) {
+        view.struct_tick = state.tick;
+        view.struct_lanes |= own;
+    }
+    promote_baseline(view, chunk, state.tick); // before limbo makes it impossible
+    view.limbo |= structural & view.known;
+    view.pending |= structural & view.known;
+    client.attention = true;
+}
+
+void update_client(ServerState& state, ClientState& client, WorkerState& worker, bool topology_changed) {
+    const bool moved = update_position(state, client);
+    const bool sees_space = client.held_valid && client.radius > 0;
+    const bool changed = moved || client.view_changed;
+    if (changed || topology_changed)
+        rebuild_chunks(state, client, worker, sees_space);
+    client.view_changed = false;
+    if (!changed && !topology_changed && !state.any_view_change)
+        return;
+    for (u32 i = 0; i < client.chunks.size(); ++i) {
+        if (i + 3 < client.chunks.size())
+            state.mirror.prefetch_places(client.chunks[i + 3].chunk);
+        ClientChunk& view = client.chunks[i];
+        const Chunk& chunk = state.mirror.chunk(view.chunk);
+        if (changed || chunk.view_tick == state.tick || (view.visible == 0 && view.known == 0))
+            update_view(state, client, view, chunk, visible_lanes(state, client, chunk, sees_space));
+    }
+}
+
+} // namespace
+
+void run_interest_stage(ServerState& state) {
+    state.any_view_change = state.touched_list.size() > 0;
+    const bool topology_changed = state.topology != state.last_topology;
+    state.last_topology = state.topology;
+    parallel_stage(state, Stage::interest, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {
+        for (u32 id = begin; id < end; ++id) {
+            if (id + 1 < end)
+                prefetch_chunks(state.clients[id + 1]);
+            if (state.clients[id].joined)
+                update_client(state, state.clients[id], worker, topology_changed);
+        }
+    });
+}
+
+} // namespace throng

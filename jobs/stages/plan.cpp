@@ -1,0 +1,200 @@
+// Plan: what each client gets now, as references to keys. A lane goes once, in a delta against the client's baseline, in full (limbo) or as
+// gone; what is in flight is not repeated (R4, R6). Under a byte budget the most urgent chunks go first, by estimates in fixed units (R17).
+#include "jobs/stages/stages.hpp"
+#include "src/registry/state_hash.hpp"
+#include "throng/assert.hpp"
+#include <algorithm>
+#include <bit>
+
+namespace throng {
+namespace {
+
+struct Plan {
+    ServerState& state;
+    ClientState& client;
+    WorkerState& worker;
+    u32 worker_index;
+
+    void add(u32 index);
+    void with_budget();
+    u32 estimate(const ClientChunk& view, u64 lanes) const;
+    bool clean() const;
+};
+
+u64 wanted(const ClientChunk& view) {
+    return (view.pending & view.known) | (view.visible & ~view.known);
+}
+
+/// Appends the sections of one chunk.
+void Plan::add(u32 index) {
+    ClientChunk& view = client.chunks[index];
+    const Chunk& chunk = state.mirror.chunk(view.chunk);
+    const u64 lanes = wanted(view);
+    const u64 gone = lanes & ~view.visible;
+    u64 full = lanes & view.visible & (view.limbo | ~view.known);
+    u64 delta = lanes & view.visible & ~full;
+    if (delta) {
+        const i32 version = serving(chunk, view.baseline);
+        if (version < 0) {
+            full |= delta; // R14: the version that serves B has been dropped
+            delta = 0;
+        } else
+            THRONG_ASSERT_SLOW([&] { // R2-absolute: plan relies on re-binding having put the lane in limbo
+                for (u64 left = delta; left; left &= left - 1) {
+                    const u32 lane = static_cast<u32>(std::countr_zero(left));
+                    if (state.mirror.state(chunk, static_cast<u32>(version)).occupants->net_id[lane] !=
+                        state.mirror.state(chunk, chunk.newest).occupants->net_id[lane])
+                        return false;
+                }
+                return true;
+            }());
+    }
+    u64 unsent_gone = gone;
+    if (delta) {
+        client.sends.push_back({index, state.keys.find(worker_index, view.chunk, view.baseline, delta, false), unsent_gone});
+        unsent_gone = 0;
+    }
+    if (full) {
+        client.sends.push_back({index, state.keys.find(worker_index, view.chunk, 0, full, true), unsent_gone});
+        unsent_gone = 0;
+    }
+    if (unsent_gone)
+        client.sends.push_back({index, KeyTable::none, unsent_gone});
+}
+
+/// Expected bytes of a chunk's sections, in 1/16: from what lanes of the chunk cost last time they were encoded.
+u32 Plan::estimate(const ClientChunk& view, u64 lanes) const {
+    const Chunk& chunk = state.mirror.chunk(view.chunk);
+    const u32 full = static_cast<u32>(std::popcount(lanes & view.visible & (view.limbo | ~view.known)));
+    const u32 delta = static_cast<u32>(std::popcount(lanes & view.visible)) - full;
+    const u32 lane_cost = chunk.lane_cost ? chunk.lane_cost : 6 * 16;
+    return 8 * 16 + full * state.full_lane_cost + delta * lane_cost;
+}
+
+void Plan::with_budget() {
+    const i32 budget = static_cast<i32>(state.config.budget_bytes) * 16;
+    client.tokens = std::min(client.tokens + budget, budget * 2);
+    // The longest unsent first; a chunk that holds gone lanes or has never been sent counts double.
+    for (WorkerState::Candidate& candidate : worker.candidates) {
+        const ClientChunk& view = client.chunks[candidate.client_chunk];
+        candidate.urgency = (state.tick - view.sent_tick) * ((view.known & ~view.visible) || !view.known ? 2 : 1);
+    }
+    std::sort(worker.candidates.begin(), worker.candidates.end(), [](const auto& x, const auto& y) {
+        return x.urgency != y.urgency ? x.urgency > y.urgency : x.client_chunk < y.client_chunk;
+    });
+    u32 chosen = 0;
+    for (const WorkerState::Candidate& candidate : worker.candidates) {
+        if (client.tokens <= 0)
+            break;
+        const ClientChunk& view = client.chunks[candidate.client_chunk];
+        client.tokens -= static_cast<i32>(estimate(view, wanted(view)));
+        ++chosen;
+    }
+    if (chosen < worker.candidates.size()) {
+        worker.counts.limits |= limit_budget;
+        client.attention = true;
+    }
+    worker.candidates.resize(chosen);
+    std::sort(worker.candidates.begin(), worker.candidates.end(),
+              [](const auto& x, const auto& y) { return x.client_chunk < y.client_chunk; });
+}
+
+/// R9: nothing unsent or unacked.
+bool Plan::clean() const {
+    for (const ClientChunk& view : client.chunks)
+        if (view.known != view.visible || view.limbo || unacked(view, state.mirror.chunk(view.chunk), state.tick))
+            return false;
+    return true;
+}
+
+void plan_client(Plan plan) {
+    ServerState& state = plan.state;
+    ClientState& client = plan.client;
+    client.sends.clear();
+    if (!state.any_dirty && !client.attention && client.clean)
+        return; // idle is free
+    client.attention = false;
+    plan.worker.candidates.clear();
+    const bool any_dirty = state.any_dirty;
+    for (u32 index = 0; index < client.chunks.size(); ++index) {
+        if (index + 3 < client.chunks.size())
+            state.mirror.prefetch(client.chunks[index + 3].chunk);
+        ClientChunk& view = client.chunks[index];
+        if (view.struct_lanes && !tick_newer(view.struct_tick, client.oldest_in_flight))
+            view.struct_lanes = 0;
+        if (any_dirty && (state.dirty_chunks[view.chunk / 64] >> view.chunk % 64 & 1)) {
+            const Chunk& chunk = state.mirror.chunk(view.chunk);
+            promote_baseline(view, chunk, state.tick);
+            view.pending |= chunk.dirty & view.known;
+            if (view.in_flight == 0) // R6: otherwise nothing would send it again
+                view.pending |= unacked(view, chunk, state.tick);
+        }
+        if (!wanted(view))
+            continue;
+        // A pending lane whose state has been acknowledged since needs nothing.
+        view.pending &= unacked(view, state.mirror.chunk(view.chunk), state.tick);
+        if (wanted(view))
+            plan.worker.candidates.push_back({index, 0});
+    }
+    if (state.config.budget_bytes && plan.worker.candidates.size())
+        plan.with_budget();
+    for (const WorkerState::Candidate& candidate : plan.worker.candidates)
+        plan.add(candidate.client_chunk);
+    client.clean = plan.worker.candidates.size() == 0 && !client.attention && plan.clean();
+}
+
+u64 hash_of_chunk(const ServerState& state, const Chunk& chunk, u64 lanes) {
+    u64 hashes[Protocol::component_count_max][lane_count];
+    const u64* tables[Protocol::component_count_max] = {};
+    for (u32 c = 0; c < state.layout.component_count; ++c) {
+        const OpaqueLanes* opaque = chunk.opaque[c];
+        if (!opaque)
+            continue;
+        tables[c] = hashes[c];
+        for (u64 left = lanes; left; left &= left - 1) {
+            const u32 lane = static_cast<u32>(std::countr_zero(left));
+            hashes[c][lane] = opaque->data[lane] ? opaque_hash(opaque->data[lane], opaque->bytes[lane]) : 0;
+        }
+    }
+    return state_hash_lanes(state.layout, chunk.number, state.mirror.state(chunk, chunk.newest), lanes, tables);
+}
+
+/// Sum of the hashes of what the client should hold now.
+u64 hash_of_view(const ServerState& state, const ClientState& client) {
+    u64 sum = 0;
+    for (const ClientChunk& view : client.chunks)
+        if (view.known) {
+            const Chunk& chunk = state.mirror.chunk(view.chunk);
+            sum += hash_of_chunk(state, chunk, view.known);
+        }
+    return sum;
+}
+
+} // namespace
+
+void run_plan_stage(ServerState& state) {
+    state.keys.begin_tick(state.tick);
+    const u32 hash_ticks = state.config.hash_ticks;
+    parallel_stage(state, Stage::plan, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32 index) {
+        for (u32 id = begin; id < end; ++id) {
+            ClientState& client = state.clients[id];
+            if (id + 1 < end)
+                prefetch_chunks(state.clients[id + 1]);
+            if (!client.joined)
+                continue;
+            plan_client({state, client, worker, index});
+            if (client.clean) {
+                client.settled_tick = state.tick;
+                client.ever_settled = true;
+                if (hash_ticks && state.tick % hash_ticks == 0) {
+                    client.hash = hash_of_view(state, client);
+                    client.hash_tick = state.tick;
+                    client.hash_wanted = client.hash_waiting = true;
+                }
+            }
+            worker.counts.client_chunks += client.chunks.size();
+        }
+    });
+}
+
+} // namespace throng

@@ -1,0 +1,34 @@
+#pragma once
+// The stages of a server tick, in order. Each runs in parallel over the thing in its comment and finishes before the next begins;
+// within a stage every piece of data has one writer (or is a commutative atomic), so the result is the same for any executor.
+#include "src/server/state.hpp"
+
+namespace throng {
+
+void run_acks_stage(ServerState& state);      // over clients: what was acknowledged, what is lost
+void run_mark_stage(ServerState& state);      // over pool blocks: changed rows -> touched lanes, moves between cells
+void run_structure_stage(ServerState& state); // serial, over structural events only: lanes taken and left
+void run_capture_stage(ServerState& state);   // over touched chunks: quantise, compare, open versions
+void run_interest_stage(ServerState& state);  // over clients: chunks and lanes each sees
+void run_plan_stage(ServerState& state);      // over clients: what to send now, as keys
+void run_encode_stage(ServerState& state);    // over keys: one payload each
+void run_assemble_stage(ServerState& state);  // over clients: messages of at most one packet, handed to the backend
+
+/// Runs f(begin, end, WorkerState&, worker) in parallel and adds the time to the stage's.
+template <class F>
+void parallel_stage(ServerState& state, Stage stage, u32 count, u32 grain, F&& f) {
+    const auto wall = state.config.wall_ns;
+    const auto cpu = state.config.thread_cpu_ns;
+    const u64 wall_start = wall ? wall() : 0;
+    for_ranges(*state.executor, count, grain, [&](u32 begin, u32 end, u32 worker) {
+        WorkerState& scratch = state.workers[worker];
+        const u64 start = cpu ? cpu() : 0;
+        f(begin, end, scratch, worker);
+        if (cpu)
+            scratch.counts.stages[static_cast<u32>(stage)].cpu_ns += cpu() - start;
+    });
+    if (wall)
+        state.report.stages[static_cast<u32>(stage)].wall_ns += wall() - wall_start;
+}
+
+} // namespace throng

@@ -1,0 +1,297 @@
+// Structure: entities take and leave lanes. Serial, in the order of the world's structural log and then of moves by pool row, so that
+// lanes come out the same for any number of workers; its work is proportional to spawns, despawns, insertions, removals and
+// moves between cells only.
+#include "jobs/stages/stages.hpp"
+#include "src/registry/field_io.hpp"
+#include "throng/assert.hpp"
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace throng {
+namespace {
+
+struct Target { // where an entity belongs now
+    bool spatial = false;
+    u32 cell = 0;
+};
+
+Target target_of(ServerState& state, u32 entity_idx) {
+    const i32 spatial = state.layout.spatial_component;
+    if (spatial < 0)
+        return {};
+    const LayoutComponent& component = state.layout.components[spatial];
+    const u32 dense = state.world.dense_index(entity_idx, component.info->id);
+    if (dense == no_row)
+        return {};
+    const auto* row = static_cast<const std::byte*>(state.world.pool_of(component.info->id)->row(dense));
+    i64 steps[2];
+    for (u32 axis = 0; axis < 2; ++axis) {
+        const u32 field = static_cast<u32>(component.info->spatial_fields[axis]);
+        if (read_field(component.info->fields[field], state.layout.columns[component.first_column + field], &row, 1, &steps[axis]))
+            state.report.limits |= limit_position;
+    }
+    return {true, state.grid.cell_of(static_cast<i32>(steps[0]), static_cast<i32>(steps[1]))};
+}
+
+/// A chunk of the list with a free lane, or a new one; no_chunk when chunks_max is reached.
+u32 chunk_with_room(ServerState& state, Target target) {
+    InterestGrid::ChunkList& list = target.spatial ? state.grid.chunks(target.cell) : state.everywhere;
+    for (u32 number = list.first; number != no_chunk; number = state.mirror.chunk(number).next_in_cell)
+        if (~state.mirror.chunk(number).alive)
+            return number;
+    if (state.mirror.chunk_count() >= state.config.chunks_max)
+        return no_chunk;
+    CellPosition at;
+    if (target.spatial)
+        at = state.grid.cell_coordinates(target.cell);
+    const i32 edge = target.spatial ? state.grid.cell_steps() : 0;
+    Chunk& chunk = state.mirror.add_chunk(target.cell, target.spatial, at.a * edge, at.b * edge);
+    if (list.first == no_chunk)
+        list.first = chunk.number;
+    else
+        state.mirror.chunk(list.last).next_in_cell = chunk.number;
+    list.last = chunk.number;
+    const u32 sets = (chunk.number + 1) * state.layout.component_count;
+    state.touched.resize(sets);
+    state.marked.resize(sets);
+    state.marked_rows.resize(sets * lane_count);
+    state.touched_chunks.resize(chunk.number / 64 + 1);
+    state.dirty_chunks.resize(chunk.number / 64 + 1);
+    ++state.topology;
+    return chunk.number;
+}
+
+void touch_lane(ServerState& state, Chunk& chunk, u32 lane, bool structural) {
+    const u64 bit = u64(1) << lane;
+    for (u32 c = 0; structural && c < state.layout.component_count; ++c)
+        state.touched[chunk.number * state.layout.component_count + c] |= bit;
+    if (structural)
+        chunk.structural |= bit;
+    state.touch_chunk(chunk.number);
+}
+
+/// Puts an entity into a lane. Returns false at the limit.
+bool take_lane(ServerState& state, u32 entity_idx, Target target) {
+    const u32 number = chunk_with_room(state, target);
+    Slot& slot = state.slots[entity_idx];
+    if (number == no_chunk) {
+        state.report.limits |= limit_chunks;
+        slot.place = no_slot;
+        return false;
+    }
+    Chunk& chunk = state.mirror.chunk(number);
+    const u32 lane = static_cast<u32>(std::countr_zero(~chunk.alive));
+    chunk.alive |= u64(1) << lane;
+    chunk.entity_idx[lane] = entity_idx;
+    chunk.places.a[lane] = chunk.places.b[lane] = 0xff;
+    chunk.view_tick = state.tick;
+    for (u32 c = 0; c < state.layout.component_count; ++c)
+        for (u64& plane : chunk.counters[c])
+            plane &= ~(u64(1) << lane);
+    slot.place = number * lane_count + lane;
+    slot.spatial = target.spatial;
+    if (target.spatial) {
+        const CellPosition at = state.grid.cell_coordinates(target.cell);
+        slot.cell_a = static_cast<i16>(at.a);
+        slot.cell_b = static_cast<i16>(at.b);
+    }
+    touch_lane(state, chunk, lane, true);
+    return true;
+}
+
+void leave_lane(ServerState& state, u32 place) {
+    if (place == no_slot)
+        return;
+    Chunk& chunk = state.mirror.chunk(place / lane_count);
+    chunk.alive &= ~(u64(1) << place % lane_count);
+    chunk.view_tick = state.tick;
+    touch_lane(state, chunk, place % lane_count, true);
+}
+
+void bind(ServerState& state, u32 entity_idx, u64 entity_id) {
+    Slot& slot = state.slots[entity_idx];
+    u32 index;
+    if (state.net_free.size()) {
+        index = state.net_free[state.net_free.size() - 1];
+        state.net_free.resize(state.net_free.size() - 1);
+    } else {
+        index = state.net_entities.size();
+        state.net_entities.push_back(0);
+        state.net_generations.push_back(0);
+    }
+    state.net_entities[index] = entity_idx;
+    u32& generation = state.net_generations[index];
+    generation = (generation + 1) & 0xffffffu;
+    if (generation == 0) {
+        state.report.limits |= limit_net_ids;
+        generation = 1;
+    }
+    slot = {};
+    slot.entity_id = entity_id;
+    slot.net_id = NetId::make(index, generation);
+    slot.bound_tick = state.tick;
+    ++state.entity_count;
+    take_lane(state, entity_idx, target_of(state, entity_idx));
+    state.bound_now.push_back(entity_idx);
+}
+
+void unbind(ServerState& state, u32 entity_idx) {
+    Slot& slot = state.slots[entity_idx];
+    leave_lane(state, slot.place);
+    state.net_free.push_back(slot.net_id.index());
+    slot = {};
+    --state.entity_count;
+}
+
+void move(ServerState& state, u32 entity_idx) {
+    Slot& slot = state.slots[entity_idx];
+    if (!slot.entity_id)
+        return; // unbound in this tick
+    const Target target = target_of(state, entity_idx);
+    if (slot.place != no_slot) {
+        const Chunk& from = state.mirror.chunk(slot.place / lane_count);
+        if (from.spatial == target.spatial && (!target.spatial || from.cell == target.cell))
+            return;
+    }
+    // Insert counters go with the entity: they belong to its components, not to the lane.
+    u8 counters[Protocol::component_count_max] = {};
+    if (slot.place != no_slot) {
+        const Chunk& from = state.mirror.chunk(slot.place / lane_count);
+        for (u32 c = 0; c < state.layout.component_count; ++c)
+            counters[c] = static_cast<u8>((from.counters[c][0] >> slot.place % 64 & 1) | (from.counters[c][1] >> slot.place % 64 & 1) << 1);
+    }
+    leave_lane(state, slot.place);
+    if (!take_lane(state, entity_idx, target))
+        return;
+    Chunk& to = state.mirror.chunk(slot.place / lane_count);
+    for (u32 c = 0; c < state.layout.component_count; ++c)
+        for (u32 plane = 0; plane < 2; ++plane)
+            to.counters[c][plane] |= u64(counters[c] >> plane & 1) << slot.place % 64;
+}
+
+void handle(ServerState& state, const StructureEvent& event, ComponentId replicated) {
+    Slot& slot = state.slots[event.entity_idx];
+    const bool bound = slot.entity_id == event.entity_id && event.entity_id != 0;
+    if (event.kind == StructureEvent::Kind::destroyed) {
+        if (bound)
+            unbind(state, event.entity_idx);
+        return;
+    }
+    if (event.component == replicated) {
+        const bool wanted = state.world.entity_at(event.entity_idx).entity_id == event.entity_id &&
+                            state.world.dense_index(event.entity_idx, replicated) != no_row;
+        if (event.kind == StructureEvent::Kind::removed && bound) {
+            state.unbound_alive.push_back(event.entity_id);
+            unbind(state, event.entity_idx);
+        } else if (event.kind == StructureEvent::Kind::added && !bound && wanted) {
+            if (slot.entity_id)
+                unbind(state, event.entity_idx);
+            bind(state, event.entity_idx, event.entity_id);
+        }
+        return;
+    }
+    if (!bound || slot.bound_tick == state.tick)
+        return; // bind looks at the components as they are at the end of the tick
+    const i32 component = state.layout.index_of[event.component];
+    if (component < 0)
+        return;
+    if (component == state.layout.spatial_component)
+        move(state, event.entity_idx);
+    if (slot.place == no_slot)
+        return;
+    Chunk& chunk = state.mirror.chunk(slot.place / lane_count);
+    const u64 bit = u64(1) << slot.place % lane_count;
+    if (event.kind == StructureEvent::Kind::added) {
+        u64(&counter)[2] = chunk.counters[component]; // + 1, two bits
+        counter[1] ^= counter[0] & bit;
+        counter[0] ^= bit;
+    }
+    state.touched[chunk.number * state.layout.component_count + static_cast<u32>(component)] |= bit;
+    touch_lane(state, chunk, slot.place % lane_count, false);
+}
+
+/// An entity is no longer replicated and lives on: what refers to it must stop naming its net id, and must name the next one if it gets
+/// one. Such entities are rare, so the references are searched for.
+void forget_references(ServerState& state) {
+    if (!state.unbound_alive.size())
+        return;
+    std::sort(state.unbound_alive.begin(), state.unbound_alive.end());
+    for (u32 c = 0; c < state.layout.component_count; ++c) {
+        const LayoutComponent& component = state.layout.components[c];
+        const PoolBase* pool = component.references ? state.world.pool_of(component.info->id) : nullptr;
+        for (u32 row = 0; pool && row < pool->size(); ++row) {
+            const u32 place = state.slots[pool->owner(row)].place;
+            if (place == no_slot)
+                continue;
+            for (u32 f = 0; f < component.column_count; ++f) {
+                if (component.info->fields[f].kind != FieldKind::reference)
+                    continue;
+                Entity target;
+                std::memcpy(&target, static_cast<const std::byte*>(pool->row(row)) + component.info->fields[f].offset_bytes, sizeof target);
+                if (!target.entity_id || !std::binary_search(state.unbound_alive.begin(), state.unbound_alive.end(), target.entity_id))
+                    continue;
+                state.touched[place / lane_count * state.layout.component_count + c] |= u64(1) << place % lane_count;
+                state.touch_chunk(place / lane_count);
+            }
+        }
+    }
+}
+
+/// References to entities that became replicated in this tick are captured again: their net id exists now.
+void resolve_dangling(ServerState& state) {
+    if (!state.dangling.size() || !state.bound_now.size())
+        return;
+    std::sort(state.bound_now.begin(), state.bound_now.end());
+    u32 kept = 0;
+    for (const WorkerState::Dangling& reference : state.dangling) {
+        const Slot& target = state.slots[reference.target_idx];
+        if (target.entity_id == reference.target_id) {
+            Chunk& chunk = state.mirror.chunk(reference.place / lane_count);
+            state.touched[chunk.number * state.layout.component_count + reference.component] |= u64(1) << reference.place % lane_count;
+            touch_lane(state, chunk, reference.place % lane_count, false);
+        } else if (state.world.entity_at(reference.target_idx).entity_id == reference.target_id)
+            state.dangling[kept++] = reference;
+    }
+    state.dangling.resize(kept);
+}
+
+} // namespace
+
+void run_structure_stage(ServerState& state) {
+    const auto wall = state.config.wall_ns;
+    const auto cpu = state.config.thread_cpu_ns;
+    const u64 wall_start = wall ? wall() : 0, cpu_start = cpu ? cpu() : 0;
+    state.slots.resize(std::max<u32>(state.slots.size(), state.world.entity_slots()));
+    state.bound_now.clear();
+    state.unbound_alive.clear();
+    const ComponentId replicated = component_id<Replicated>();
+    if (state.adopt_world) {
+        state.adopt_world = false;
+        state.world.clear_structure_log();
+        const PoolBase& pool = *state.world.pool_of(replicated);
+        for (u32 row = 0; row < pool.size(); ++row)
+            bind(state, pool.owner(row), state.world.entity_at(pool.owner(row)).entity_id);
+    }
+    for (const StructureEvent& event : state.world.structure_log())
+        handle(state, event, replicated);
+    state.world.clear_structure_log();
+
+    state.moves.clear();
+    for (WorkerState& worker : state.workers) {
+        for (const WorkerState::Move& found : worker.moves)
+            state.moves.push_back(u64(found.row) << 32 | found.entity_idx);
+        worker.moves.clear();
+    }
+    std::sort(state.moves.begin(), state.moves.end());
+    for (const u64 found : state.moves)
+        move(state, static_cast<u32>(found));
+    forget_references(state);
+    resolve_dangling(state);
+    if (cpu)
+        state.workers[0].counts.stages[static_cast<u32>(Stage::structure)].cpu_ns += cpu() - cpu_start;
+    if (wall)
+        state.report.stages[static_cast<u32>(Stage::structure)].wall_ns += wall() - wall_start;
+}
+
+} // namespace throng

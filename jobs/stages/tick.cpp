@@ -1,0 +1,86 @@
+// The server's tick: the stages in order, then the report.
+#include "jobs/stages/stages.hpp"
+#include <algorithm>
+
+namespace throng {
+namespace {
+
+void add_counts(TickReport& sum, const TickReport& part) {
+    for (u32 s = 0; s < stage_count; ++s) {
+        sum.stages[s].cpu_ns += part.stages[s].cpu_ns;
+        sum.stages[s].cpu_max_ns = std::max(sum.stages[s].cpu_max_ns, part.stages[s].cpu_ns);
+    }
+    sum.chunks_dirty += part.chunks_dirty;
+    sum.lanes_dirty += part.lanes_dirty;
+    sum.client_chunks += part.client_chunks;
+    sum.pairs += part.pairs;
+    sum.sent_lanes += part.sent_lanes;
+    sum.sent_full_lanes += part.sent_full_lanes;
+    sum.gone_lanes += part.gone_lanes;
+    sum.encodes += part.encodes;
+    sum.messages += part.messages;
+    sum.bytes += part.bytes;
+    sum.payload_bytes += part.payload_bytes;
+    sum.shared_bytes += part.shared_bytes;
+    sum.zstd_bytes += part.zstd_bytes;
+    sum.heartbeats += part.heartbeats;
+    sum.heartbeat_bytes += part.heartbeat_bytes;
+    sum.client_bytes_max = std::max(sum.client_bytes_max, part.client_bytes_max);
+    sum.acked_messages += part.acked_messages;
+    sum.lost_messages += part.lost_messages;
+    sum.unapplied_sections += part.unapplied_sections;
+    sum.baseline_age_sum += part.baseline_age_sum;
+    sum.delta_sections += part.delta_sections;
+    sum.limits |= part.limits;
+}
+
+void flush(ServerState& state) {
+    const auto wall = state.config.wall_ns;
+    const auto cpu = state.config.thread_cpu_ns;
+    const u64 wall_start = wall ? wall() : 0, cpu_start = cpu ? cpu() : 0;
+    state.backend.flush(state.now);
+    if (cpu)
+        state.workers[0].counts.stages[static_cast<u32>(Stage::flush)].cpu_ns += cpu() - cpu_start;
+    if (wall)
+        state.report.stages[static_cast<u32>(Stage::flush)].wall_ns += wall() - wall_start;
+}
+
+} // namespace
+
+const TickReport& Server::tick(TimeUs now) {
+    ServerState& state = *state_;
+    TickReport& report = state.report;
+    report = {};
+    if (state.error != Error::none)
+        return report;
+    state.now = now;
+    ++state.tick;
+    for (WorkerState& worker : state.workers)
+        worker.counts = {};
+    state.slots.resize(std::max<u32>(state.slots.size(), state.world.entity_slots()));
+
+    run_acks_stage(state);
+    run_mark_stage(state);
+    run_structure_stage(state);
+    run_capture_stage(state);
+    run_interest_stage(state);
+    run_plan_stage(state);
+    run_encode_stage(state);
+    run_assemble_stage(state);
+    flush(state);
+
+    for (const WorkerState& worker : state.workers)
+        add_counts(report, worker.counts);
+    report.tick = state.tick;
+    report.clients = state.joined_count;
+    report.entities = state.entity_count;
+    for (u32 number = 0; number < state.mirror.chunk_count(); ++number)
+        report.chunks += state.mirror.chunk(number).alive != 0;
+    report.malformed_messages = std::exchange(state.malformed, 0);
+    report.hashes_equal = std::exchange(state.hashes_equal, 0);
+    report.hashes_different = std::exchange(state.hashes_different, 0);
+    report.limits |= std::exchange(state.pending_limits, 0);
+    return report;
+}
+
+} // namespace throng

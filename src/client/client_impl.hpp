@@ -1,0 +1,112 @@
+#pragma once
+// The parts of Client. The way of a message: session.cpp reads it, stage.cpp decodes and judges all its sections without
+// changing anything, apply.cpp puts the applicable ones into the world and the rings.
+#include "src/client/ack_log.hpp"
+#include "src/client/chunk_ring.hpp"
+#include "src/client/net_index.hpp"
+#include "throng/client.hpp"
+
+namespace throng {
+
+/// Bytes of an opaque component in a message. They lie in the message itself, or were copied.
+struct StagedOpaque {
+    const std::byte* in_message = nullptr;
+    u32 copied_at = 0; // offset into ClientScratch::Impl::bytes if not in the message
+    u32 count = 0;
+    u64 hash = 0;
+    u8 component = 0, lane = 0;
+};
+
+struct ClientScratch::Impl {
+    Impl(const Protocol& protocol, Allocator allocator);
+    ~Impl();
+    Bytes bytes_of(const StagedOpaque& value) const {
+        return {value.in_message ? value.in_message : bytes.data() + value.copied_at, value.count};
+    }
+
+    Allocator allocator;
+    const Protocol& protocol;
+    DecodeBuffers buffers;
+    DecodedSection decoded; // large
+    Array<StagedSection> sections;
+    Array<StagedOpaque> opaque;
+    Array<std::byte> bytes;
+    Array<u32> spawned, vanished; // records
+    void* object = nullptr;       // room for any opaque component
+    std::size_t object_bytes = 0;
+    static constexpr std::size_t object_alignment = 64;
+};
+
+struct Client::Impl final : ClientBackendSink {
+    Impl(World& world, const Protocol& protocol, ClientBackend& backend, const ClientConfig& config);
+    ~Impl();
+
+    // session.cpp
+    void on_connect() override;
+    void on_disconnect() override;
+    void on_message(Channel channel, Bytes message) override;
+    Error read_message(Bytes message);
+    Error read_welcome(Bytes message);
+    Error read_state(Bytes message);
+    void report_hash(Tick settled);
+    Error send_acks();
+    void clear();
+    void retire_chunks();
+
+    // stage.cpp
+    Error stage(Bytes sections, Tick tick);
+    Error stage_section(Bytes message, Bytes payload, StagedSection& section, Tick tick);
+    Error stage_opaque(Bytes message, const DecodedSection& decoded, StagedSection& section);
+    bool opaque_reads(u32 component, Bytes bytes);
+    void judge(StagedSection& section, Tick tick, bool& overtaken);
+    void take_along(bool overtaken);
+    bool within_limits(Tick tick);
+    u32 count_new_records(Tick tick) const;
+    void release_staged();
+
+    // apply.cpp
+    void commit(Tick tick);
+    void apply_section(StagedSection& section, Tick tick);
+    struct Shown {
+        u64 same = 0;  // lanes whose entity was shown here before
+        u64 fresh = 0; // lanes whose entity is new, or was shown in another lane
+    };
+    void clear_lane(HeldChunk& chunk, u32 lane, NetId occupant, Tick tick);
+    Shown place_occupants(HeldChunk& chunk, const StagedSection& section, u64 lanes, Tick tick);
+    void apply_component(HeldChunk& chunk, const StagedSection& section, u32 component, Shown shown);
+    void apply_opaque(HeldChunk& chunk, const StagedSection& section, u64 open, u64 shown);
+    void insert_component(u32 record, u32 component, u32 counter);
+    void remove_component(u32 record, u32 component);
+    void write_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes);
+    void write_references(HeldChunk& chunk, const u8* lanes, std::byte* const* rows, u32 count, u32 column, const i64* values);
+    void patch_references(u32 target);
+    void spawn(u32 record);
+    void finish_message();
+
+    u32 live_record(const HeldChunk& chunk, u32 lane, NetId occupant) const;
+    u64 shown_lanes(const HeldChunk& chunk) const;
+    u64 state_hash() const;
+
+    World& world;
+    const Protocol& protocol;
+    const Layout& layout;
+    ClientBackend& backend;
+    ClientConfig config;
+    ClientScratch* own_scratch = nullptr;
+    ClientScratch::Impl* scratch;
+    ChunkRings rings;
+    NetIndex index;
+    AckLog acks;
+    Array<u32> record_of_slot; // by entity_idx
+    ClientStats stats;
+
+    bool connected = false, joined = false, refused = false, hello_due = false;
+    bool any_settled = false, any_applied = false;
+    Error refusal = Error::none, first_error = Error::none;
+    Tick newest_tick = 0, settled_tick = 0;
+    Tick newest_applied = 0; // newest tick of a section that was applied
+    u32 cell_steps = 0;
+    u32 retire_cursor = 0;
+};
+
+} // namespace throng

@@ -1,0 +1,350 @@
+// The session: handshake, reading of messages, acks; and the public face of Client.
+#include "src/base/seeded_bug.hpp"
+#include "src/client/client_impl.hpp"
+#include "src/registry/state_hash.hpp"
+#include "throng/wire.hpp"
+#include <bit>
+
+namespace throng {
+namespace {
+enum Kind : u8 { kind_hello = 1, kind_welcome = 2, kind_reject = 3, kind_state = 4 };
+constexpr u8 kind_mask = 0x7f, wants_hash = 0x80;
+constexpr u8 never_settled = 255;
+constexpr u32 welcome_bytes = 1 + 8 + 4 + 2 + 4;
+constexpr u32 state_head_bytes = 1 + 2 + 4 + 1;
+constexpr u8 reject_full = 2;
+/// Chunks looked at per receive() for being empty and forgotten.
+constexpr u32 retire_chunks_per_receive = 8;
+/// Size of an ack message at most, and messages a send.
+constexpr u32 ack_bytes_max = 1200;
+constexpr u32 ack_messages_max = 8;
+
+template <class T>
+T get(Bytes bytes, std::size_t at) {
+    u64 value = 0;
+    for (u32 i = 0; i < sizeof(T); ++i)
+        value |= static_cast<u64>(bytes[at + i]) << (8 * i);
+    return static_cast<T>(value);
+}
+} // namespace
+
+// ---------------------------------------------------------------------------------------------------- ClientScratch
+ClientScratch::Impl::Impl(const Protocol& used_protocol, Allocator used_allocator)
+    : allocator(used_allocator), protocol(used_protocol), buffers(used_protocol.layout(), used_protocol.dictionary(), used_allocator),
+      sections(used_allocator), opaque(used_allocator), bytes(used_allocator), spawned(used_allocator), vanished(used_allocator) {
+    for (const ComponentInfo& info : protocol.components())
+        if (info.opaque_bytes_max > 0 && info.size_bytes > object_bytes)
+            object_bytes = info.size_bytes;
+    if (object_bytes > 0)
+        object = allocator.allocate(object_bytes, object_alignment);
+}
+
+ClientScratch::Impl::~Impl() { allocator.free(object, object_bytes, object_alignment); }
+
+ClientScratch::ClientScratch(const Protocol& protocol, Allocator allocator)
+    : impl_(new (allocator.allocate(sizeof(Impl), alignof(Impl))) Impl(protocol, allocator)) {}
+
+ClientScratch::~ClientScratch() {
+    const Allocator allocator = impl_->allocator;
+    impl_->~Impl();
+    allocator.free(impl_, sizeof(Impl), alignof(Impl));
+}
+
+// ---------------------------------------------------------------------------------------------------- Client::Impl
+Client::Impl::Impl(World& client_world, const Protocol& client_protocol, ClientBackend& client_backend, const ClientConfig& client_config)
+    : world(client_world), protocol(client_protocol), layout(client_protocol.layout()), backend(client_backend), config(client_config),
+      rings(layout, config.allocator, config.ring_versions_max), index(config.allocator, config.entities_max, config.references_max),
+      acks(config.allocator), record_of_slot(config.allocator) {
+    THRONG_ASSERT(config.max_late_ticks < 1u << 30);
+    THRONG_ASSERT(backend.message_bytes_max(Channel::unreliable) >= AckLog::ack_bytes_min);
+    if (!config.scratch) {
+        const Allocator& a = config.allocator;
+        own_scratch = new (a.allocate(sizeof(ClientScratch), alignof(ClientScratch))) ClientScratch(protocol, a);
+    }
+    scratch = (config.scratch ? config.scratch : own_scratch)->impl_;
+    THRONG_ASSERT(&scratch->protocol == &protocol);
+    for (const ComponentInfo& info : protocol.components()) {
+        info.ensure_pool(world);
+        THRONG_ASSERT(info.opaque_bytes_max == 0 || world.pool_of(info.id)->ops().alignment <= ClientScratch::Impl::object_alignment);
+    }
+}
+
+Client::Impl::~Impl() {
+    if (!own_scratch)
+        return;
+    own_scratch->~ClientScratch();
+    config.allocator.free(own_scratch, sizeof(ClientScratch), alignof(ClientScratch));
+}
+
+void Client::Impl::on_connect() {
+    connected = true;
+    joined = refused = false;
+    refusal = Error::none;
+    hello_due = true;
+}
+
+void Client::Impl::on_disconnect() { connected = joined = hello_due = false; }
+
+void Client::Impl::on_message(Channel, Bytes message) {
+    ++stats.messages;
+    stats.bytes += message.size();
+    if (refused)
+        return;
+    const Error error = read_message(message);
+    if (error == Error::none)
+        return;
+    if (error == Error::limit_reached)
+        ++stats.limit_drops;
+    else
+        ++stats.malformed[static_cast<u32>(error) < ClientStats::error_count ? static_cast<u32>(error) : 0];
+    if (first_error == Error::none)
+        first_error = error;
+}
+
+Error Client::Impl::read_message(Bytes message) {
+    if (message.empty())
+        return Error::truncated;
+    const u8 kind = static_cast<u8>(message[0]);
+    if ((kind & kind_mask) == kind_state)
+        return read_state(message);
+    if (kind == kind_welcome)
+        return read_welcome(message);
+    if (kind != kind_reject)
+        return Error::bad_value;
+    if (message.size() != 2)
+        return message.size() < 2 ? Error::truncated : Error::bad_value;
+    refused = true;
+    joined = false;
+    refusal = static_cast<u8>(message[1]) == reject_full ? Error::limit_reached : Error::wrong_protocol;
+    return Error::none;
+}
+
+Error Client::Impl::read_welcome(Bytes message) {
+    if (message.size() != welcome_bytes)
+        return message.size() < welcome_bytes ? Error::truncated : Error::bad_value;
+    if (joined)
+        return Error::bad_value;
+    if (get<u64>(message, 1) != protocol.hash() || get<u16>(message, 13) != protocol.tick_hz()) {
+        refused = true;
+        refusal = Error::wrong_protocol;
+        return Error::none;
+    }
+    clear();
+    newest_tick = settled_tick = get<u32>(message, 9);
+    cell_steps = get<u32>(message, 15);
+    connected = joined = true;
+    return Error::none;
+}
+
+Error Client::Impl::read_state(Bytes message) {
+    if (!joined) {
+        ++stats.early_drops;
+        return Error::none;
+    }
+    if (message.size() < state_head_bytes)
+        return Error::truncated;
+    const u16 id = get<u16>(message, 1);
+    const Tick tick = get<u32>(message, 3);
+    const u8 settled_age = get<u8>(message, 7);
+    // R3: beyond this age, tombstones are forgotten, so nothing may be applied.
+    if (tick_newer(newest_tick - config.max_late_ticks, tick)) {
+        ++stats.late_drops;
+        return Error::none;
+    }
+    switch (acks.look_up(id)) {
+    case AckLog::Seen::duplicate:
+        ++stats.duplicates;
+        acks.repeat(id);
+        return Error::none;
+    case AckLog::Seen::late: ++stats.late_drops; return Error::none;
+    case AckLog::Seen::fresh: break;
+    }
+    Error error = stage(message.subspan(state_head_bytes), tick);
+    if (error == Error::none && !within_limits(tick))
+        error = Error::limit_reached;
+    if (error != Error::none) {
+        release_staged();
+        return error;
+    }
+    if (tick_newer(tick, newest_tick))
+        newest_tick = tick;
+    index.expire_tombstones(newest_tick - config.max_late_ticks);
+    acks.judged(id);
+    for (std::size_t i = 0; i < scratch->sections.size(); ++i)
+        if (scratch->sections[i].unapplied && !seeded_bug(SeededBug::ack_before_apply))
+            acks.unapplied(id, static_cast<u16>(i));
+    stats.heartbeats += scratch->sections.empty();
+    ++stats.applied;
+    commit(tick);
+    release_staged();
+    if (settled_age != never_settled) {
+        const Tick settled = tick - settled_age;
+        if (!any_settled || tick_newer(settled, settled_tick))
+            settled_tick = settled;
+        any_settled = true;
+        if (static_cast<u8>(message[0]) & wants_hash)
+            report_hash(settled);
+    }
+    return Error::none;
+}
+
+/// R9: hashes are compared at settled ticks only, and only while nothing newer is applied.
+void Client::Impl::report_hash(Tick settled) {
+    if (any_applied && tick_newer(newest_applied, settled))
+        return;
+    acks.hash(settled, state_hash());
+    ++stats.hash_reports;
+}
+
+Error Client::Impl::send_acks() {
+    std::byte buffer[ack_bytes_max];
+    const u32 limit = backend.message_bytes_max(Channel::unreliable);
+    AckLog::Batch batch;
+    for (u32 i = 0; i < ack_messages_max; ++i) {
+        AckLog::Batch next = batch;
+        const u32 bytes = acks.write({buffer, limit < ack_bytes_max ? limit : ack_bytes_max}, next);
+        if (bytes == 0)
+            break;
+        if (backend.send(Channel::unreliable, {buffer, bytes}) != SendResult::accepted) {
+            ++stats.ack_refusals;
+            acks.sent(batch);
+            return Error::limit_reached;
+        }
+        ++stats.ack_messages;
+        batch = next;
+    }
+    acks.sent(batch);
+    return Error::none;
+}
+
+void Client::Impl::clear() {
+    for (u32 r = 0; r < index.capacity(); ++r) {
+        const NetRecord& record = index[r];
+        if (!record.id || !record.entity)
+            continue;
+        ++stats.despawns;
+        if (config.on_despawn)
+            config.on_despawn(config.context, record.entity, record.id);
+        world.destroy(record.entity);
+    }
+    index.clear();
+    rings.clear();
+    acks.clear();
+    record_of_slot.clear();
+    any_settled = any_applied = false;
+    retire_cursor = 0;
+}
+
+/// Forgets chunks in which nothing is left, once no message that is still accepted can speak of them.
+void Client::Impl::retire_chunks() {
+    for (u32 i = 0; i < retire_chunks_per_receive && rings.count() > 0; ++i) {
+        if (retire_cursor >= rings.count())
+            retire_cursor = 0;
+        HeldChunk& chunk = rings.at(retire_cursor);
+        if (ChunkRings::occupants(chunk.live()).alive == 0 && tick_newer(newest_tick - config.max_late_ticks, chunk.live().tick))
+            rings.destroy(chunk);
+        else
+            ++retire_cursor;
+    }
+}
+
+u64 Client::Impl::shown_lanes(const HeldChunk& chunk) const {
+    const OccupantBlock& occupants = ChunkRings::occupants(chunk.live());
+    u64 shown = 0;
+    for (u64 m = occupants.alive; m; m &= m - 1) {
+        const u32 lane = static_cast<u32>(std::countr_zero(m));
+        const u32 record = live_record(chunk, lane, occupants.net_id[lane]);
+        shown |= u64(record != no_record && index[record].chunk == &chunk && index[record].lane == lane) << lane;
+    }
+    return shown;
+}
+
+u64 Client::Impl::state_hash() const {
+    u64 sum = 0;
+    const u64* hashes[Protocol::component_count_max] = {};
+    for (u32 i = 0; i < rings.count(); ++i) {
+        const HeldChunk& chunk = rings.at(i);
+        const RingVersion& live = chunk.live();
+        for (u32 c = 0; c < layout.component_count; ++c)
+            if (layout.components[c].opaque)
+                hashes[c] = chunk.opaque_hash + rings.opaque_index(c) * lane_count;
+        if (const u64 lanes = shown_lanes(chunk))
+            sum += state_hash_lanes(layout, chunk.number, {&ChunkRings::occupants(live), live.blocks}, lanes, hashes);
+    }
+    return sum;
+}
+
+// ---------------------------------------------------------------------------------------------------- Client
+Client::Client(World& world, const Protocol& protocol, ClientBackend& backend, const ClientConfig& config)
+    : impl_(new (config.allocator.allocate(sizeof(Impl), alignof(Impl))) Impl(world, protocol, backend, config)) {}
+
+Client::~Client() {
+    const Allocator allocator = impl_->config.allocator;
+    impl_->~Impl();
+    allocator.free(impl_, sizeof(Impl), alignof(Impl));
+}
+
+Error Client::receive(TimeUs now) {
+    impl_->first_error = Error::none;
+    impl_->backend.poll(now, *impl_);
+    if (impl_->refused)
+        return impl_->refusal;
+    impl_->retire_chunks();
+    return impl_->first_error;
+}
+
+Error Client::send(TimeUs now) {
+    Impl& impl = *impl_;
+    Error error = Error::none;
+    if (impl.hello_due) {
+        std::byte hello[9] = {std::byte{kind_hello}};
+        detail::store_le64(hello + 1, impl.protocol.hash());
+        if (impl.backend.send(Channel::ordered, hello) == SendResult::accepted)
+            impl.hello_due = false;
+        else
+            error = Error::limit_reached;
+    }
+    if (impl.joined && impl.acks.pending())
+        if (const Error acks = impl.send_acks(); acks != Error::none)
+            error = acks;
+    impl.backend.flush(now);
+    return error;
+}
+
+Entity Client::entity(NetId id) const {
+    const u32 record = id ? impl_->index.find(id) : no_record;
+    return record != no_record ? impl_->index[record].entity : Entity{};
+}
+
+NetId Client::net_id(Entity entity) const {
+    const Impl& impl = *impl_;
+    if (!entity || entity.entity_idx >= impl.record_of_slot.size())
+        return {};
+    const u32 record = impl.record_of_slot[entity.entity_idx];
+    return record != no_record && impl.index[record].entity == entity ? impl.index[record].id : NetId{};
+}
+
+Tick Client::confirmed_tick(Entity entity) const {
+    const Impl& impl = *impl_;
+    const NetId id = net_id(entity);
+    if (!id)
+        return 0;
+    const NetRecord& record = impl.index[impl.index.find(id)];
+    const Tick carried = record.chunk->live().carried[record.lane];
+    return impl.any_settled && tick_newer(impl.settled_tick, carried) ? impl.settled_tick : carried;
+}
+
+bool Client::connected() const { return impl_->connected; }
+bool Client::joined() const { return impl_->joined; }
+Tick Client::newest_tick() const { return impl_->newest_tick; }
+Tick Client::settled_tick() const { return impl_->settled_tick; }
+bool Client::any_settled() const { return impl_->any_settled; }
+u64 Client::state_hash() const { return impl_->state_hash(); }
+const ClientStats& Client::stats() const { return impl_->stats; }
+std::size_t Client::ring_bytes() const { return impl_->rings.used_bytes(); }
+void Client::clear() {
+    THRONG_ASSERT(!impl_->joined);
+    impl_->clear();
+}
+
+} // namespace throng

@@ -1,0 +1,237 @@
+// Decoding and judging: reads a message's sections and decides which can be applied, without changing anything that is kept.
+#include "src/base/seeded_bug.hpp"
+#include "src/client/client_impl.hpp"
+#include "src/registry/state_hash.hpp"
+#include "src/wire/masks.hpp"
+#include "throng/wire.hpp"
+#include <bit>
+
+namespace throng {
+namespace {
+/// A baseline older than this is taken for one that is not held; ticks compare over half their range only.
+constexpr u32 baseline_age_limit = 1u << 30;
+
+u64 open_lanes(const HeldChunk* chunk, Tick tick) {
+    return chunk ? ChunkRings::open_lanes(*chunk, tick) : ~u64(0);
+}
+} // namespace
+
+Error Client::Impl::stage(Bytes in, Tick tick) {
+    const Bytes message = in;
+    Array<StagedSection>& sections = scratch->sections;
+    u32 number = 0;
+    bool overtaken = false;
+    while (!in.empty()) {
+        if (sections.size() >= config.sections_max)
+            return Error::limit_reached;
+        u32 step = 0, size = 0;
+        if (Error error = read_varint(in, step); error != Error::none)
+            return error;
+        if (Error error = read_varint(in, size); error != Error::none)
+            return error;
+        if (step > 0xffffffffu - number)
+            return Error::bad_value;
+        number += step;
+        StagedSection& section = sections.emplace_back();
+        section.number = number;
+        section.first_opaque = static_cast<u32>(scratch->opaque.size());
+        if (size & 1)
+            if (Error error = read_byte_mask(in, section.gone); error != Error::none)
+                return error;
+        const u32 payload_bytes = size >> 1;
+        if (payload_bytes > in.size())
+            return Error::truncated;
+        if (payload_bytes == 0 && !(size & 1))
+            return Error::bad_value;
+        section.chunk = rings.find(number);
+        if (payload_bytes > 0) {
+            if (Error error = stage_section(message, in.first(payload_bytes), section, tick); error != Error::none)
+                return error;
+            judge(section, tick, overtaken);
+        }
+        in = in.subspan(payload_bytes);
+    }
+    take_along(overtaken);
+    return Error::none;
+}
+
+Error Client::Impl::stage_section(Bytes message, Bytes payload, StagedSection& section, Tick tick) {
+    SectionHead head;
+    if (Error error = read_section_head(payload, head); error != Error::none)
+        return error;
+    BaselineView base;
+    u64 superseded = 0;
+    section.full = head.full;
+    if (!head.full) {
+        section.baseline = tick - head.baseline_age;
+        section.delta = head.baseline_age < baseline_age_limit;
+        if (section.chunk && section.delta)
+            base = rings.look_up(*section.chunk, section.baseline);
+        // R5: what is older than all that is kept of a lane says nothing any more, so it needs no baseline.
+        if (section.chunk && tick_newer(section.chunk->versions[0]->tick, tick))
+            superseded = ChunkRings::superseded(*section.chunk, tick) & ~base.held;
+    }
+    ChunkState state;
+    const std::byte* no_blocks[Protocol::component_count_max] = {};
+    state.occupants = base.version ? &ChunkRings::occupants(*base.version) : &ChunkRings::no_occupants;
+    state.blocks = base.version ? base.version->blocks : no_blocks;
+    DecodedSection& decoded = scratch->decoded;
+    const Error error = decode_section(payload, cell_steps, state, base.held | superseded, scratch->buffers, decoded);
+    // How many bits a lane takes depends on the components that it had at the baseline. Beside a superseded lane, of which that
+    // is not known, the others cannot be read either.
+    if (const u64 guessed = decoded.lanes & superseded; guessed && guessed != decoded.lanes) {
+        section.unapplied = true;
+        ++stats.unapplied_baseline;
+        return Error::none;
+    }
+    if (decoded.lanes && (decoded.lanes & ~superseded) == 0) { // R5: all of it is older than all that is kept
+        stats.old_lanes += static_cast<u64>(std::popcount(decoded.lanes));
+        return Error::none;
+    }
+    if (error == Error::no_baseline) {
+        section.unapplied = true;
+        ++stats.unapplied_baseline;
+        return Error::none;
+    }
+    if (error != Error::none)
+        return error;
+    if (decoded.lanes & section.gone)
+        return Error::bad_value;
+    section.lanes = decoded.lanes;
+    section.spatial = decoded.spatial;
+    section.origin[0] = decoded.origin[0];
+    section.origin[1] = decoded.origin[1];
+    for (u32 c = 0; c < layout.component_count; ++c)
+        if (decoded.listed >> c & 1) {
+            section.blocks[c] = rings.stage_block(c, decoded.blocks[c]);
+            section.owned |= 1u << c;
+        }
+    if (section.full) {
+        section.occupants = rings.stage_occupants(*decoded.occupants);
+    } else if (base.version) {
+        rings.hold_baseline(section, *base.version);
+        section.spatial = base.version->spatial;
+        section.origin[0] = base.version->origin[0];
+        section.origin[1] = base.version->origin[1];
+    }
+    return rings.opaque_count() > 0 ? stage_opaque(message, decoded, section) : Error::none;
+}
+
+Error Client::Impl::stage_opaque(Bytes message, const DecodedSection& decoded, StagedSection& section) {
+    for (u32 c = 0; c < layout.component_count; ++c) {
+        if (!layout.components[c].opaque || !(decoded.listed >> c & 1))
+            continue;
+        for (u64 m = decoded.opaque_carried[c] & section.lanes; m; m &= m - 1) {
+            const u32 lane = static_cast<u32>(std::countr_zero(m));
+            const Bytes bytes = decoded.opaque[c][lane];
+            StagedOpaque value;
+            value.component = static_cast<u8>(c);
+            value.lane = static_cast<u8>(lane);
+            value.count = static_cast<u32>(bytes.size());
+            value.hash = opaque_hash(bytes.data(), bytes.size());
+            if (bytes.data() >= message.data() && bytes.data() + bytes.size() <= message.data() + message.size()) {
+                value.in_message = bytes.data();
+            } else {
+                if (scratch->bytes.size() + bytes.size() > config.opaque_bytes_max)
+                    return Error::limit_reached;
+                value.copied_at = static_cast<u32>(scratch->bytes.size());
+                scratch->bytes.append(bytes.data(), bytes.size());
+            }
+            scratch->opaque.push_back(value);
+            ++section.opaque_count;
+            if (!section.unapplied && !opaque_reads(c, bytes)) {
+                section.unapplied = true;
+                ++stats.unapplied_opaque;
+            }
+        }
+    }
+    return Error::none;
+}
+
+/// Tries the deserialize function, so that a refusal comes before anything is changed.
+bool Client::Impl::opaque_reads(u32 component, Bytes bytes) {
+    const ComponentInfo& info = *layout.components[component].info;
+    const ComponentOps& ops = world.pool_of(info.id)->ops();
+    ops.construct(scratch->object);
+    const Error error = info.deserialize(scratch->object, bytes);
+    if (ops.destroy)
+        ops.destroy(scratch->object, 1);
+    return error == Error::none;
+}
+
+void Client::Impl::judge(StagedSection& section, Tick tick, bool& overtaken) {
+    const u64 open = open_lanes(section.chunk, tick);
+    // R3: a newer message said that the entity left. Unapplied, so that it is sent again if it is still true.
+    if (index.any_tombstone_newer(tick) && !seeded_bug(SeededBug::resurrected_entity))
+        for (u64 m = section.lanes & open; m && !section.unapplied; m &= m - 1) {
+            const u32 record = index.find(section.occupants->net_id[std::countr_zero(m)]);
+            if (record == no_record || !index[record].buried || !tick_newer(index[record].tombstone, tick))
+                continue;
+            section.unapplied = true;
+            ++stats.unapplied_tombstone;
+        }
+    // R1: entities appear whole. One that is not shown, and has lost one of the lanes named here to newer state, would not.
+    if (section.full && !section.unapplied)
+        for (u64 m = section.lanes & ~open; m && !overtaken; m &= m - 1) {
+            const u32 lane = static_cast<u32>(std::countr_zero(m));
+            const NetId id = section.occupants->net_id[lane];
+            if (ChunkRings::occupants(section.chunk->live()).net_id[lane] == id)
+                continue;
+            const u32 record = index.find(id);
+            overtaken = record == no_record || !index[record].chunk;
+        }
+}
+
+/// R1: limbo sections of one message are applied together or not at all.
+void Client::Impl::take_along(bool overtaken) {
+    bool stopped = overtaken;
+    for (const StagedSection& section : scratch->sections)
+        stopped |= section.unapplied && section.full;
+    if (!stopped)
+        return;
+    for (StagedSection& section : scratch->sections) {
+        if (!section.full || section.unapplied)
+            continue;
+        section.unapplied = true;
+        ++(overtaken ? stats.unapplied_overtaken : stats.unapplied_together);
+    }
+}
+
+u32 Client::Impl::count_new_records(Tick tick) const {
+    u32 count = 0;
+    for (const StagedSection& section : scratch->sections)
+        if (!section.unapplied)
+            for (u64 m = section.lanes & open_lanes(section.chunk, tick); m; m &= m - 1)
+                count += index.find(section.occupants->net_id[std::countr_zero(m)]) == no_record;
+    return count;
+}
+
+/// Whether applying the message stays within the limits. Until here nothing has changed.
+bool Client::Impl::within_limits(Tick tick) {
+    std::size_t unapplied = 0, bytes = rings.used_bytes();
+    u32 lanes = 0, chunks = rings.count();
+    for (const StagedSection& section : scratch->sections) {
+        unapplied += section.unapplied;
+        if (section.unapplied)
+            continue;
+        lanes += static_cast<u32>(std::popcount(section.lanes));
+        chunks += section.chunk == nullptr;
+        bytes += rings.write_bytes_max(section.chunk);
+    }
+    if (!acks.has_room(unapplied) || chunks > config.chunks_max || bytes > config.memory_bytes_max)
+        return false;
+    if (!index.room(lanes))
+        lanes = count_new_records(tick);
+    index.set_reserved(lanes);
+    return index.room(lanes);
+}
+
+void Client::Impl::release_staged() {
+    for (StagedSection& section : scratch->sections)
+        rings.release_staged(section);
+    scratch->sections.clear();
+    scratch->opaque.clear();
+    scratch->bytes.clear();
+}
+
+} // namespace throng

@@ -1,0 +1,178 @@
+#include "src/registry/message.hpp"
+#include "throng/assert.hpp"
+#include <cstring>
+
+namespace throng {
+namespace {
+
+template <class T>
+void put(std::byte* out, T value) {
+    std::memcpy(out, &value, sizeof value); // little-endian hosts only, see docs/wire.md
+}
+template <class T>
+T get(const std::byte* in) {
+    T value;
+    std::memcpy(&value, in, sizeof value);
+    return value;
+}
+u32 put_varint(std::byte* out, u32 value) {
+    u32 bytes = 0;
+    for (; value >= 0x80; value >>= 7)
+        out[bytes++] = static_cast<std::byte>(value | 0x80);
+    out[bytes++] = static_cast<std::byte>(value);
+    return bytes;
+}
+Error get_varint(Bytes in, u32& offset, u32& value) {
+    value = 0;
+    for (u32 i = 0; i < 5; ++i) {
+        if (offset >= in.size())
+            return Error::truncated;
+        const u32 byte = std::to_integer<u32>(in[offset++]);
+        if (i == 4 && byte > 0x0f)
+            return Error::bad_value;
+        value |= (byte & 0x7f) << 7 * i;
+        if (byte < 0x80)
+            return i > 0 && byte == 0 ? Error::bad_value : Error::none;
+    }
+    return Error::bad_value;
+}
+bool is_kind(Bytes message, MessageKind kind) { return !message.empty() && message[0] == static_cast<std::byte>(kind); }
+
+} // namespace
+
+void write_hello(std::byte* out, u64 protocol_hash) {
+    put(out, MessageKind::hello);
+    put(out + 1, protocol_hash);
+}
+Error read_hello(Bytes message, u64& protocol_hash) {
+    if (message.size() != hello_bytes || !is_kind(message, MessageKind::hello))
+        return Error::bad_value;
+    protocol_hash = get<u64>(message.data() + 1);
+    return Error::none;
+}
+void write_welcome(std::byte* out, const Welcome& welcome) {
+    put(out, MessageKind::welcome);
+    put(out + 1, welcome.protocol_hash);
+    put(out + 9, welcome.tick);
+    put(out + 13, welcome.tick_hz);
+    put(out + 15, welcome.cell_steps);
+}
+Error read_welcome(Bytes message, Welcome& welcome) {
+    if (message.size() != welcome_bytes || !is_kind(message, MessageKind::welcome))
+        return Error::bad_value;
+    welcome = {get<u64>(message.data() + 1), get<u32>(message.data() + 9), get<u16>(message.data() + 13), get<u32>(message.data() + 15)};
+    return Error::none;
+}
+void write_reject(std::byte* out, RejectReason reason) {
+    put(out, MessageKind::reject);
+    put(out + 1, reason);
+}
+
+u32 write_state_header(std::byte* out, const StateHeader& header) {
+    put(out, static_cast<u8>(static_cast<u8>(MessageKind::state) | (header.hash_wanted ? hash_wanted_bit : 0)));
+    put(out + 1, header.id);
+    put(out + 3, header.tick);
+    put(out + 7, header.settled_age);
+    return state_header_bytes;
+}
+Error read_state_header(Bytes message, StateHeader& header) {
+    if (message.size() < state_header_bytes)
+        return Error::truncated;
+    const u8 kind = get<u8>(message.data());
+    if ((kind & ~hash_wanted_bit) != static_cast<u8>(MessageKind::state))
+        return Error::bad_value;
+    header = {get<u16>(message.data() + 1), get<u32>(message.data() + 3), get<u8>(message.data() + 7), (kind & hash_wanted_bit) != 0};
+    return Error::none;
+}
+
+u32 write_section_header(std::byte* out, u32 chunk_step, u32 payload_bytes, u64 gone) {
+    u32 bytes = put_varint(out, chunk_step);
+    bytes += put_varint(out + bytes, payload_bytes << 1 | (gone != 0));
+    if (gone) {
+        std::byte& map = out[bytes++];
+        u32 which = 0;
+        for (u32 i = 0; i < 8; ++i)
+            if (const u64 byte = gone >> 8 * i & 0xff) {
+                which |= 1u << i;
+                out[bytes++] = static_cast<std::byte>(byte);
+            }
+        map = static_cast<std::byte>(which);
+    }
+    return bytes;
+}
+Error read_section_header(Bytes message, u32& offset, SectionHeader& header) {
+    u32 size = 0;
+    if (const Error error = get_varint(message, offset, header.chunk_step); error != Error::none)
+        return error;
+    if (const Error error = get_varint(message, offset, size); error != Error::none)
+        return error;
+    header.gone = 0;
+    if (size & 1) {
+        if (offset >= message.size())
+            return Error::truncated;
+        const u32 which = std::to_integer<u32>(message[offset++]);
+        for (u32 i = 0; i < 8; ++i)
+            if (which >> i & 1) {
+                if (offset >= message.size())
+                    return Error::truncated;
+                const u64 byte = std::to_integer<u64>(message[offset++]);
+                if (byte == 0)
+                    return Error::bad_value;
+                header.gone |= byte << 8 * i;
+            }
+        if (header.gone == 0)
+            return Error::bad_value;
+    }
+    size >>= 1;
+    if (size == 0 && header.gone == 0)
+        return Error::bad_value;
+    if (size > message.size() - offset)
+        return Error::truncated;
+    header.payload = message.subspan(offset, size);
+    offset += size;
+    return Error::none;
+}
+
+Error read_acks(Bytes message, const AckSink& sink) {
+    if (message.size() < 2 || !is_kind(message, MessageKind::ack))
+        return Error::bad_value;
+    // Twice over the same bytes: first to find them valid, then to report.
+    for (const bool report : {false, true}) {
+        u32 offset = 2;
+        const u32 blocks = std::to_integer<u32>(message[1]);
+        for (u32 i = 0; i < blocks; ++i, offset += 10) {
+            if (message.size() - offset < 10)
+                return Error::truncated;
+            if (report)
+                sink.block(sink.context, get<u16>(message.data() + offset), get<u64>(message.data() + offset + 2));
+        }
+        u32 unapplied = 0;
+        if (const Error error = get_varint(message, offset, unapplied); error != Error::none)
+            return error;
+        if (unapplied > unapplied_sections_max)
+            return Error::too_large;
+        for (u32 i = 0; i < unapplied; ++i) {
+            if (message.size() - offset < 2)
+                return Error::truncated;
+            const u16 id = get<u16>(message.data() + offset);
+            offset += 2;
+            u32 section = 0;
+            if (const Error error = get_varint(message, offset, section); error != Error::none)
+                return error;
+            if (section > 0xffff)
+                return Error::bad_value;
+            if (report)
+                sink.unapplied(sink.context, id, static_cast<u16>(section));
+        }
+        if (offset >= message.size())
+            return Error::truncated;
+        const u32 has_hash = std::to_integer<u32>(message[offset++]);
+        if (has_hash > 1 || message.size() - offset != has_hash * 12)
+            return Error::bad_value;
+        if (report && has_hash)
+            sink.hash(sink.context, get<u32>(message.data() + offset), get<u64>(message.data() + offset + 4));
+    }
+    return Error::none;
+}
+
+} // namespace throng

@@ -1,0 +1,59 @@
+#pragma once
+// The frame around sections: message kinds, the headers of state messages and sections, handshake and acks (docs/wire.md 1 to 3).
+#include "src/registry/layout.hpp"
+#include "throng/transport.hpp"
+
+namespace throng {
+
+enum class MessageKind : u8 { hello = 1, welcome = 2, reject = 3, state = 4, ack = 5 };
+inline constexpr u8 hash_wanted_bit = 0x80; // of a state message's kind byte
+
+enum class RejectReason : u8 { protocol = 1, full = 2 };
+
+struct Welcome {
+    u64 protocol_hash = 0;
+    Tick tick = 0;
+    u16 tick_hz = 0;
+    u32 cell_steps = 0;
+};
+inline constexpr u32 hello_bytes = 9, welcome_bytes = 19, reject_bytes = 2;
+void write_hello(std::byte* out, u64 protocol_hash);
+Error read_hello(Bytes message, u64& protocol_hash);
+void write_welcome(std::byte* out, const Welcome& welcome);
+Error read_welcome(Bytes message, Welcome& welcome);
+void write_reject(std::byte* out, RejectReason reason);
+
+struct StateHeader {
+    u16 id = 0;
+    Tick tick = 0;
+    u8 settled_age = 255;
+    bool hash_wanted = false;
+};
+inline constexpr u32 state_header_bytes = 8;
+/// Returns state_header_bytes.
+u32 write_state_header(std::byte* out, const StateHeader& header);
+Error read_state_header(Bytes message, StateHeader& header);
+
+/// Step, size and gone mask at their longest.
+inline constexpr u32 section_header_bytes_max = 5 + 5 + 9;
+/// Returns the bytes written.
+u32 write_section_header(std::byte* out, u32 chunk_step, u32 payload_bytes, u64 gone);
+struct SectionHeader {
+    u32 chunk_step = 0;
+    u64 gone = 0;
+    Bytes payload;
+};
+/// Reads the section at `offset` of a state message and moves the offset behind it.
+Error read_section_header(Bytes message, u32& offset, SectionHeader& header);
+
+/// Reads an ack message into callbacks. Total; nothing is called before the whole message has been found valid.
+struct AckSink {
+    void* context = nullptr;
+    void (*block)(void* context, u16 newest, u64 mask) = nullptr;
+    void (*unapplied)(void* context, u16 message, u16 section) = nullptr;
+    void (*hash)(void* context, Tick settled, u64 hash) = nullptr;
+};
+inline constexpr u32 unapplied_sections_max = 1024; // in one ack message
+Error read_acks(Bytes message, const AckSink& sink);
+
+} // namespace throng

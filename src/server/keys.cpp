@@ -1,0 +1,103 @@
+#include "src/server/keys.hpp"
+#include "throng/assert.hpp"
+#include <new>
+
+namespace throng {
+
+KeyTable::KeyTable(u32 workers, Allocator allocator) : allocator_(allocator), workers_(allocator) {
+    THRONG_ASSERT(workers >= 1 && workers <= 255);
+    workers_.reserve(workers);
+    for (u32 i = 0; i < workers; ++i)
+        workers_.push_back(Worker(allocator));
+    resize(1u << 12);
+}
+
+KeyTable::~KeyTable() {
+    for (Worker& worker : workers_)
+        for (Key* block : worker.blocks)
+            allocator_.free(block, sizeof(Key) * block_keys, 64);
+    allocator_.free(slots_, sizeof(std::atomic<u64>) * slot_count_, 64);
+}
+
+void KeyTable::resize(u32 slots) {
+    allocator_.free(slots_, sizeof(std::atomic<u64>) * slot_count_, 64);
+    slots_ = static_cast<std::atomic<u64>*>(allocator_.allocate(sizeof(std::atomic<u64>) * slots, 64));
+    for (u32 i = 0; i < slots; ++i)
+        new (&slots_[i]) std::atomic<u64>(0);
+    slot_count_ = slots;
+    epoch_ = 0;
+}
+
+void KeyTable::begin_tick(Tick) {
+    const u32 last = total();
+    u32 slots = slot_count_;
+    while (slots < last * 4)
+        slots *= 2;
+    if (slots != slot_count_ || epoch_ == 0xffffffffu)
+        resize(slots);
+    ++epoch_; // old slots are empty now
+    for (Worker& worker : workers_)
+        worker.count = 0;
+}
+
+u32 KeyTable::total() const {
+    u32 sum = 0;
+    for (const Worker& worker : workers_)
+        sum += worker.count;
+    return sum;
+}
+
+u64 KeyTable::bytes() const {
+    u64 sum = u64(slot_count_) * 8;
+    for (const Worker& worker : workers_)
+        sum += u64(worker.blocks.size()) * block_keys * sizeof(Key);
+    return sum;
+}
+
+KeyTable::Ref KeyTable::make(u32 index, u32 chunk, Tick baseline, u64 lanes, bool full) {
+    Worker& worker = workers_[index];
+    const u32 at = worker.count;
+    THRONG_ASSERT(at < 1u << 24);
+    if (at / block_keys == worker.blocks.size()) {
+        auto* block = static_cast<Key*>(allocator_.allocate(sizeof(Key) * block_keys, 64));
+        for (u32 i = 0; i < block_keys; ++i)
+            new (&block[i]) Key;
+        worker.blocks.push_back(block);
+    }
+    ++worker.count;
+    Key& key = worker.blocks[at / block_keys][at % block_keys];
+    key.chunk = chunk;
+    key.baseline = baseline;
+    key.lanes = lanes;
+    key.full = full;
+    key.shared.store(false, std::memory_order_relaxed);
+    return index << 24 | at;
+}
+
+KeyTable::Ref KeyTable::find(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) {
+    const u64 tag = u64(epoch_) << 32;
+    const u32 mask = slot_count_ - 1;
+    Ref mine = none;
+    u32 at = static_cast<u32>(hash(chunk, baseline, lanes, full)) & mask;
+    for (u32 probes = 0; probes < slot_count_; ++probes, at = (at + 1) & mask) {
+        u64 slot = slots_[at].load(std::memory_order_acquire);
+        while (slot >> 32 != epoch_) { // empty: try to put ours there
+            if (mine == none)
+                mine = make(worker, chunk, baseline, lanes, full);
+            if (slots_[at].compare_exchange_weak(slot, tag | mine, std::memory_order_acq_rel, std::memory_order_acquire))
+                return mine;
+        }
+        Key& found = key(static_cast<Ref>(slot));
+        if (found.lanes == lanes && found.chunk == chunk && found.baseline == baseline && found.full == full) {
+            if (!found.shared.load(std::memory_order_relaxed))
+                found.shared.store(true, std::memory_order_relaxed);
+            if (mine != none) // another worker was quicker: give our copy back
+                --workers_[worker].count;
+            return static_cast<Ref>(slot);
+        }
+    }
+    // Every slot is taken (the first tick after a jump in load): an unshared key. The table grows before the next tick.
+    return mine == none ? make(worker, chunk, baseline, lanes, full) : mine;
+}
+
+} // namespace throng

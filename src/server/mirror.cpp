@@ -1,0 +1,156 @@
+#include "src/server/mirror.hpp"
+#include "throng/assert.hpp"
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace throng {
+
+namespace {
+/// Next free block, stored in the block itself.
+std::byte*& next_free(std::byte* block) { return *reinterpret_cast<std::byte**>(block); }
+} // namespace
+
+Mirror::Mirror(const Layout& layout, u32 history, Allocator allocator)
+    : layout_(layout), allocator_(allocator), history_(history), component_count_(layout.component_count),
+      stride_(layout.component_count + 1), chunks_(allocator), slabs_(allocator) {
+    THRONG_ASSERT(history >= 2 && history <= history_max);
+}
+
+Mirror::~Mirror() {
+    for (Chunk* chunk : chunks_) {
+        for (u32 c = 0; c < component_count_; ++c) {
+            auto* store = reinterpret_cast<OpaqueStore*>(chunk->opaque[c]);
+            if (!store)
+                continue;
+            for (u32 lane = 0; lane < lane_count; ++lane)
+                allocator_.free(const_cast<std::byte*>(store->lanes.data[lane]), store->capacity[lane], 16);
+            allocator_.free(store, sizeof(OpaqueStore), alignof(OpaqueStore));
+        }
+        const std::size_t n = component_count_;
+        allocator_.free(chunk->counters, n * 16 + 16, 16);
+        allocator_.free(chunk->opaque, n * sizeof(void*) + 8, 8);
+        allocator_.free(chunk->spare, (n + 1) * sizeof(void*), 8);
+        allocator_.free(chunk->blocks, history_max * stride_ * sizeof(void*), 64);
+        chunk->~Chunk();
+        allocator_.free(chunk, sizeof(Chunk), 64);
+    }
+    for (const Slab& slab : slabs_)
+        allocator_.free(slab.memory, slab.bytes, 64);
+}
+
+Chunk& Mirror::add_chunk(u32 cell, bool spatial, i32 origin_a, i32 origin_b) {
+    Chunk* chunk = new (allocator_.allocate(sizeof(Chunk), 64)) Chunk;
+    const std::size_t n = component_count_;
+    const auto zeroed = [&](std::size_t bytes, std::size_t alignment) {
+        void* memory = allocator_.allocate(bytes, alignment);
+        std::memset(memory, 0, bytes);
+        bytes_ += bytes;
+        return memory;
+    };
+    chunk->number = chunks_.size();
+    chunk->cell = cell;
+    chunk->spatial = spatial;
+    chunk->origin[0] = origin_a;
+    chunk->origin[1] = origin_b;
+    std::memset(&chunk->places, 0xff, sizeof chunk->places);
+    chunk->counters = static_cast<u64(*)[2]>(zeroed(n * 16 + 16, 16));
+    chunk->opaque = static_cast<OpaqueLanes**>(zeroed(n * sizeof(void*) + 8, 8));
+    chunk->spare = static_cast<std::byte**>(zeroed((n + 1) * sizeof(void*), 8));
+    chunk->blocks = static_cast<std::byte**>(zeroed(history_max * stride_ * sizeof(void*), 64));
+    bytes_ += sizeof(Chunk);
+    chunks_.push_back(chunk);
+    return *chunk;
+}
+
+u32 Mirror::block_bytes(u32 component) const {
+    return component == component_count_ ? static_cast<u32>(sizeof(OccupantBlock)) : layout_.components[component].block_bytes;
+}
+
+std::byte* Mirror::take_block(Chunk& chunk, u32 component) {
+    if (std::byte* block = chunk.spare[component]) {
+        chunk.spare[component] = next_free(block);
+        return block;
+    }
+    const u64 wanted = block_bytes(component);
+    const std::lock_guard lock(mutex_);
+    if (slab_left_ < wanted) {
+        // Slabs grow with what is in use, so that a settled server takes none.
+        const u64 bytes = std::max<u64>({wanted, 1u << 18, bytes_ / 4 / 64 * 64});
+        slab_next_ = static_cast<std::byte*>(allocator_.allocate(bytes, 64));
+        slab_left_ = bytes;
+        slabs_.push_back({slab_next_, bytes});
+        bytes_ += bytes;
+    }
+    std::byte* block = slab_next_;
+    slab_next_ += wanted;
+    slab_left_ -= wanted;
+    return block;
+}
+
+void Mirror::open_version(Chunk& chunk, Tick tick) {
+    if (chunk.version_count && chunk.ticks[chunk.newest] == tick)
+        return;
+    if (chunk.version_count == history_) {
+        const u32 oldest = (chunk.newest + history_max + 1 - history_) % history_max;
+        const u32 second = (oldest + 1) % history_max;
+        for (u32 c = 0; c <= component_count_; ++c) {
+            std::byte* block = chunk.blocks[oldest * stride_ + c];
+            if (block && block != chunk.blocks[second * stride_ + c]) {
+                next_free(block) = chunk.spare[c];
+                chunk.spare[c] = block;
+            }
+        }
+        chunk.newest_dropped = chunk.ticks[oldest];
+        chunk.dropped_any = true;
+        --chunk.version_count;
+    }
+    const u32 before = chunk.newest;
+    if (chunk.version_count) {
+        chunk.newest = static_cast<u8>((chunk.newest + 1) % history_max);
+        std::memcpy(chunk.blocks + chunk.newest * stride_, chunk.blocks + before * stride_, stride_ * sizeof(std::byte*));
+    }
+    ++chunk.version_count;
+    chunk.ticks[chunk.newest] = tick;
+    chunk.version_dirty[chunk.newest] = 0;
+    chunk.version_rebound[chunk.newest] = 0;
+    chunk.fresh = 0;
+}
+
+std::byte* Mirror::writable(Chunk& chunk, u32 component) {
+    std::byte*& slot = chunk.blocks[chunk.newest * stride_ + component];
+    static_assert(Protocol::component_count_max < 64);
+    if (chunk.fresh >> component & 1)
+        return slot;
+    chunk.fresh |= u64(1) << component;
+    std::byte* block = take_block(chunk, component);
+    if (slot)
+        std::memcpy(block, slot, block_bytes(component));
+    else
+        std::memset(block, 0, block_bytes(component));
+    return slot = block;
+}
+
+bool Mirror::store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bool inserted, Tick tick) {
+    auto* store = reinterpret_cast<OpaqueStore*>(chunk.opaque[component]);
+    if (!store) {
+        store = new (allocator_.allocate(sizeof(OpaqueStore), alignof(OpaqueStore))) OpaqueStore{};
+        chunk.opaque[component] = &store->lanes;
+    }
+    OpaqueLanes& lanes = store->lanes;
+    const u32 size = static_cast<u32>(bytes.size());
+    if (!inserted && lanes.data[lane] && lanes.bytes[lane] == size && std::memcmp(lanes.data[lane], bytes.data(), size) == 0)
+        return false;
+    if (!lanes.data[lane] || store->capacity[lane] < size) {
+        const u32 capacity = std::max(16u, size + size / 2);
+        allocator_.free(const_cast<std::byte*>(lanes.data[lane]), store->capacity[lane], 16);
+        lanes.data[lane] = static_cast<std::byte*>(allocator_.allocate(capacity, 16));
+        store->capacity[lane] = capacity;
+    }
+    std::memcpy(const_cast<std::byte*>(lanes.data[lane]), bytes.data(), size);
+    lanes.bytes[lane] = size;
+    lanes.changed[lane] = tick;
+    return true;
+}
+
+} // namespace throng

@@ -1,0 +1,345 @@
+#include "throng/server.hpp"
+#include "src/registry/message.hpp"
+#include "src/server/state.hpp"
+#include "throng/assert.hpp"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+
+namespace throng {
+
+const char* to_string(Stage stage) {
+    constexpr const char* names[stage_count] = {"acks", "mark", "structure", "capture", "interest", "plan", "encode", "assemble", "flush"};
+    return names[static_cast<u32>(stage)];
+}
+
+ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const ServerConfig& c, const ServerEvents& e)
+    : world(w), protocol(p), layout(p.layout()), backend(b), config(c), events(e), executor(c.executor),
+      own_executor(c.executor ? ExecutorHandle() : make_serial_executor()),
+      mirror(p.layout(), std::clamp(c.history_ticks, 2u, history_max), c.allocator), grid(c.allocator), slots(c.allocator),
+      net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), marked(c.allocator), touched(c.allocator),
+      marked_rows(c.allocator), touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), moves(c.allocator),
+      dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator), clients(c.allocator),
+      keys((c.executor ? c.executor : own_executor.get())->worker_count(), c.allocator), key_starts(c.allocator), key_order(c.allocator),
+      workers(c.allocator) {
+    if (!executor)
+        executor = own_executor.get();
+    workers.reserve(executor->worker_count());
+    for (u32 i = 0; i < executor->worker_count(); ++i) {
+        workers.push_back(WorkerState(c.allocator));
+        workers.back().scratch =
+            new (c.allocator.allocate(sizeof(SectionScratch), alignof(SectionScratch))) SectionScratch(p.dictionary(), c.allocator);
+    }
+}
+
+ServerState::~ServerState() {
+    for (WorkerState& worker : workers) {
+        worker.scratch->~SectionScratch();
+        config.allocator.free(worker.scratch, sizeof(SectionScratch), alignof(SectionScratch));
+    }
+}
+
+bool ServerState::wide_cells() const {
+    for (u32 c = 0; c < layout.column_count; ++c)
+        if (layout.columns[c].spatial_axis == 0)
+            return layout.columns[c].element_bytes == 4;
+    return false;
+}
+
+void reset_client(ServerState& state, ClientId id) {
+    ClientState& client = state.clients[id];
+    if (client.joined)
+        --state.joined_count;
+    client = ClientState(state.config.allocator);
+}
+
+namespace {
+
+void refuse(ServerState& state, Error error, const char* problem) {
+    state.error = error;
+    state.problem = problem;
+}
+
+void check_config(ServerState& state) {
+    const ServerConfig& config = state.config;
+    const u32 packet = std::min(config.message_bytes_max, state.backend.message_bytes_max(Channel::unreliable));
+    const u32 overhead = state_header_bytes + section_header_bytes_max;
+    if (packet < 128)
+        return refuse(state, Error::bad_value, "message_bytes_max: a packet needs 128 bytes at least");
+    state.message_bytes = packet;
+    state.payload_bytes = packet - overhead;
+    const u32 ordered = state.backend.message_bytes_max(Channel::ordered);
+    state.ordered_bytes = std::max(state.payload_bytes, std::min(section_bytes_max, ordered > overhead ? ordered - overhead : 0));
+    if (config.history_ticks < 2 || config.history_ticks > history_max)
+        return refuse(state, Error::bad_value, "history_ticks: 2 to 16");
+    if (config.records_max < 16 || config.records_max > 32768 || (config.records_max & (config.records_max - 1)))
+        return refuse(state, Error::bad_value, "records_max: a power of two from 16 to 32768");
+    u32 lane_bits = 48;
+    for (u32 c = 0; c < state.layout.column_count; ++c)
+        lane_bits += state.layout.columns[c].element_bytes * 5;
+    state.full_lane_cost = lane_bits * 2;
+    if (state.layout.spatial_component < 0)
+        return;
+    const double step = state.layout.spatial_step;
+    const double cell = config.cell_size / step, radius = config.radius_min / step;
+    if (!(cell >= place_units) || cell > 2e9 || (cell > 32000 && !state.wide_cells()))
+        return refuse(state, Error::bad_value, "cell_size: 128 to 32,000 steps of the spatial axes (more with wide_cells)");
+    if (!(radius >= 1) || radius > 1e9)
+        return refuse(state, Error::bad_value, "radius_min: must be positive and fit the map");
+    if (!state.grid.configure(state.layout.spatial_min, state.layout.spatial_max, static_cast<i32>(cell), static_cast<i32>(radius),
+                              config.cells_max))
+        return refuse(state, Error::limit_reached, "cell_size: more than cells_max cells, or too large for radius_min to keep the promise");
+}
+
+struct Receiver final : ServerBackendSink {
+    explicit Receiver(ServerState& s) : state(s) {}
+    ServerState& state;
+
+    void on_connect(ClientId id) override {
+        if (id >= state.config.clients_max) {
+            std::byte message[reject_bytes];
+            write_reject(message, RejectReason::full);
+            (void)state.backend.send(id, Channel::ordered, message);
+            state.backend.disconnect(id);
+            state.pending_limits |= limit_clients;
+            return;
+        }
+        while (state.clients.size() <= id)
+            state.clients.push_back(ClientState(state.config.allocator));
+        reset_client(state, id);
+        state.clients[id].connected = true;
+    }
+
+    void on_disconnect(ClientId id) override {
+        if (id >= state.clients.size() || !state.clients[id].connected)
+            return;
+        const bool joined = state.clients[id].joined;
+        reset_client(state, id);
+        if (joined && state.events.on_leave)
+            state.events.on_leave(state.events.context, id);
+    }
+
+    void on_message(ClientId id, Channel channel, Bytes message) override {
+        if (id >= state.clients.size() || !state.clients[id].connected)
+            return;
+        Error error = Error::bad_value;
+        if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::hello) && channel == Channel::ordered)
+            error = hello(id, message);
+        else if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::ack))
+            error = acks(id, message);
+        state.malformed += error != Error::none;
+    }
+
+    Error hello(ClientId id, Bytes message) {
+        u64 hash = 0;
+        if (const Error error = read_hello(message, hash); error != Error::none)
+            return error;
+        ClientState& client = state.clients[id];
+        if (client.joined)
+            return Error::bad_value;
+        if (hash != state.protocol.hash()) {
+            std::byte out[reject_bytes];
+            write_reject(out, RejectReason::protocol);
+            (void)state.backend.send(id, Channel::ordered, out);
+            state.backend.flush(state.now);
+            state.backend.disconnect(id);
+            reset_client(state, id);
+            return Error::wrong_protocol;
+        }
+        Welcome welcome{hash, state.tick, static_cast<u16>(state.layout.tick_hz), 0};
+        if (state.layout.spatial_component >= 0)
+            welcome.cell_steps = static_cast<u32>(state.grid.cell_steps());
+        std::byte out[welcome_bytes];
+        write_welcome(out, welcome);
+        if (state.backend.send(id, Channel::ordered, out) != SendResult::accepted)
+            return Error::limit_reached; // the client says hello again
+        client.joined = true;
+        client.view_changed = true;
+        client.last_sent_tick = state.tick;
+        ++state.joined_count;
+        if (state.events.on_join)
+            state.events.on_join(state.events.context, id);
+        return Error::none;
+    }
+
+    Error acks(ClientId id, Bytes message) {
+        ClientState& client = state.clients[id];
+        if (!client.joined)
+            return Error::bad_value;
+        if (client.acks.size() > ack_blocks_max || client.unapplied.size() > ack_blocks_max * 4)
+            return Error::limit_reached; // a flood: what it repeats will be said again
+        struct Context {
+            ServerState& state;
+            ClientState& client;
+        } context{state, client};
+        AckSink sink;
+        sink.context = &context;
+        sink.block = [](void* c, u16 newest, u64 mask) { static_cast<Context*>(c)->client.acks.push_back({newest, mask}); };
+        sink.unapplied = [](void* c, u16 m, u16 s) { static_cast<Context*>(c)->client.unapplied.push_back({m, s}); };
+        sink.hash = [](void* c, Tick settled, u64 hash) {
+            auto& [s, k] = *static_cast<Context*>(c);
+            if (!k.hash_waiting || k.hash_tick != settled)
+                return; // an older question; each is answered several times
+            k.hash_waiting = false;
+            ++(k.hash == hash ? s.hashes_equal : s.hashes_different);
+        };
+        return read_acks(message, sink);
+    }
+};
+
+} // namespace
+
+Server::Server(World& world, const Protocol& protocol, ServerBackend& backend, ServerConfig config, ServerEvents events)
+    : state_(new (config.allocator.allocate(sizeof(ServerState), alignof(ServerState)))
+                 ServerState(world, protocol, backend, config, events)) {
+    check_config(*state_);
+    for (const ComponentInfo& info : protocol.components()) {
+        info.ensure_pool(world);
+        world.log_structure(info.id, true);
+    }
+    world.pool<Replicated>();
+    world.log_structure(component_id<Replicated>(), true);
+    state_->adopt_world = true; // entities that are there already are bound in the first tick
+}
+
+Server::~Server() {
+    for (const ComponentInfo& info : state_->protocol.components())
+        state_->world.log_structure(info.id, false);
+    state_->world.log_structure(component_id<Replicated>(), false);
+    const Allocator allocator = state_->config.allocator;
+    state_->~ServerState();
+    allocator.free(state_, sizeof(ServerState), alignof(ServerState));
+}
+
+Error Server::valid() const {
+    return state_->error;
+}
+const char* Server::problem() const {
+    return state_->problem;
+}
+Tick Server::current_tick() const {
+    return state_->tick;
+}
+
+void Server::receive(TimeUs now) {
+    if (state_->error != Error::none)
+        return;
+    state_->now = now;
+    Receiver receiver(*state_);
+    state_->backend.poll(now, receiver);
+}
+
+bool Server::joined(ClientId client) const {
+    return client < state_->clients.size() && state_->clients[client].joined;
+}
+
+View Server::view(ClientId client) {
+    THRONG_ASSERT(client < state_->clients.size() && state_->clients[client].connected);
+    return View(*state_, client);
+}
+
+NetId Server::net_id(Entity entity) const {
+    const Slot* slot = state_->slot_of(entity);
+    return slot && slot->place != no_slot ? slot->net_id : NetId{};
+}
+
+bool Server::visible(ClientId client, Entity entity) const {
+    const Slot* slot = state_->slot_of(entity);
+    if (!slot || slot->place == no_slot || client >= state_->clients.size())
+        return false;
+    ClientChunk* view = find_client_chunk(state_->clients[client], slot->place / lane_count, 0);
+    return view && (view->visible >> slot->place % lane_count & 1);
+}
+
+void Server::each_visible(ClientId client, void (*f)(void*, Entity), void* context) const {
+    for (const ClientChunk& view : state_->clients[client].chunks) {
+        const Chunk& chunk = state_->mirror.chunk(view.chunk);
+        for (u32 lane = 0; lane < lane_count; ++lane)
+            if (view.visible >> lane & 1)
+                f(context, state_->world.entity_at(chunk.entity_idx[lane]));
+    }
+}
+
+bool Server::settled(ClientId client) const {
+    return client < state_->clients.size() && state_->clients[client].joined && state_->clients[client].clean;
+}
+
+void Server::disconnect(ClientId client) {
+    if (client >= state_->clients.size() || !state_->clients[client].connected)
+        return;
+    state_->backend.disconnect(client);
+    reset_client(*state_, client);
+}
+
+ServerMemory Server::memory() const {
+    ServerMemory memory;
+    memory.client_chunk_bytes = sizeof(ClientChunk);
+    for (const ClientState& client : state_->clients) {
+        memory.client_chunks += client.chunks.size();
+        memory.side_table_bytes += client.records.capacity() * sizeof(MessageRecord) + client.sections.capacity() * sizeof(SectionRecord) +
+                                   client.sends.capacity() * sizeof(Send) + client.hidden.capacity() * sizeof(Hidden);
+    }
+    memory.mirror_bytes = state_->mirror.bytes();
+    memory.other_bytes = state_->keys.bytes() + state_->slots.capacity() * sizeof(Slot);
+    for (const WorkerState& worker : state_->workers)
+        memory.other_bytes += worker.arena.bytes();
+    return memory;
+}
+
+void View::follow(Entity entity, Options options) {
+    ClientState& client = state_->clients[client_];
+    client.focus = entity;
+    client.has_focus = true;
+    client.has_point = false;
+    client.radius = static_cast<i32>(options.radius / state_->layout.spatial_step);
+    client.view_changed = client.attention = true;
+}
+
+void View::look_at(double a, double b, Options options) {
+    ClientState& client = state_->clients[client_];
+    client.has_focus = false;
+    client.has_point = true;
+    const double step = state_->layout.spatial_step, reach = 2e9;
+    client.point[0] = static_cast<i32>(std::clamp(a / step, -reach, reach));
+    client.point[1] = static_cast<i32>(std::clamp(b / step, -reach, reach));
+    client.radius = static_cast<i32>(options.radius / step);
+    client.view_changed = client.attention = true;
+}
+
+namespace {
+Hidden* find_hidden(ClientState& client, Entity entity) {
+    Hidden* end = client.hidden.end();
+    Hidden* found =
+        std::lower_bound(client.hidden.begin(), end, entity.entity_idx, [](const Hidden& h, u32 idx) { return h.entity_idx < idx; });
+    return found != end && found->entity_idx == entity.entity_idx ? found : nullptr;
+}
+} // namespace
+
+void View::hide(Entity entity) {
+    ClientState& client = state_->clients[client_];
+    client.view_changed = client.attention = true;
+    if (Hidden* found = find_hidden(client, entity)) {
+        found->entity_id = entity.entity_id; // the slot has a new entity
+        return;
+    }
+    client.hidden.push_back({entity.entity_idx, entity.entity_id});
+    std::sort(client.hidden.begin(), client.hidden.end(), [](const Hidden& x, const Hidden& y) { return x.entity_idx < y.entity_idx; });
+}
+
+void View::show(Entity entity) {
+    ClientState& client = state_->clients[client_];
+    Hidden* found = find_hidden(client, entity);
+    if (!found || found->entity_id != entity.entity_id)
+        return;
+    std::copy(found + 1, client.hidden.end(), found);
+    client.hidden.pop_back();
+    client.view_changed = client.attention = true;
+}
+
+bool View::hidden(Entity entity) const {
+    const Hidden* found = find_hidden(state_->clients[client_], entity);
+    return found && found->entity_id == entity.entity_id;
+}
+
+} // namespace throng

@@ -1,0 +1,42 @@
+#pragma once
+// Random operations on the server's world.
+#include "tests/sim/components.hpp"
+#include "tests/sim/plan.hpp"
+#include <vector>
+
+namespace throng_sim {
+
+class Actions {
+public:
+    Actions(const Plan& plan, Random& random, throng::World& world);
+
+    void populate();
+    /// Entities that move on their own.
+    void motion(throng::Tick tick);
+    /// Carries out an action on the world; false if it is none (then it is one on views or connections).
+    bool perform(Action action);
+    throng::Entity any_entity();
+    throng::Entity any_replicated();
+    bool tracing = false;
+
+private:
+    throng::Entity spawn();
+    void despawn(std::size_t index);
+    void place(Place& place);
+    void insert(throng::Entity entity, throng::u32 component);
+    bool has(throng::Entity entity, throng::u32 component) const;
+    void remove(throng::Entity entity, throng::u32 component);
+    void change(throng::Entity entity, throng::u32 component);
+    std::string text(bool large);
+    throng::u32 next_sequence() { return ++sequence_; }
+    void trace(const char* what, throng::Entity entity) const;
+
+    const Plan& plan_;
+    Random& random_;
+    throng::World& world_;
+    std::vector<throng::Entity> all_;
+    std::vector<throng::Entity> dead_; // a few: references may name them
+    throng::u32 sequence_ = 0;
+};
+
+} // namespace throng_sim

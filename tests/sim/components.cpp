@@ -1,0 +1,59 @@
+#include "tests/sim/components.hpp"
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+using namespace throng;
+
+namespace throng_sim {
+namespace {
+
+u32 write_note(const void* component, std::span<std::byte> out) {
+    const Note& note = *static_cast<const Note*>(component);
+    const std::size_t bytes = sizeof note.seq + note.text.size();
+    if (bytes <= out.size()) {
+        std::memcpy(out.data(), &note.seq, sizeof note.seq);
+        std::memcpy(out.data() + sizeof note.seq, note.text.data(), note.text.size());
+    }
+    return static_cast<u32>(bytes);
+}
+
+Error read_note(void* component, std::span<const std::byte> in) {
+    Note& note = *static_cast<Note*>(component);
+    if (in.size() < sizeof note.seq)
+        return Error::truncated;
+    std::memcpy(&note.seq, in.data(), sizeof note.seq);
+    note.text.assign(reinterpret_cast<const char*>(in.data()) + sizeof note.seq, in.size() - sizeof note.seq);
+    return Error::none;
+}
+
+} // namespace
+
+std::unique_ptr<Protocol> make_protocol() {
+    auto protocol = std::make_unique<Protocol>();
+    const Range map{-map_edge, map_edge, 0.01};
+    protocol->component<Place>("place")
+        .field(&Place::x, map)
+        .field(&Place::z, map)
+        .field(&Place::y, Range{-1000, 1000, 0.01})
+        .field(&Place::seq)
+        .spatial(&Place::x, &Place::z)
+        .extrapolated_by(&Speed::x, &Speed::z);
+    protocol->component<Speed>("speed").field(&Speed::x, Range{-20, 20, 0.01}).field(&Speed::z, Range{-20, 20, 0.01});
+    protocol->component<Vitals>("vitals")
+        .field(&Vitals::hp)
+        .field(&Vitals::angry)
+        .field(&Vitals::state)
+        .field(&Vitals::score)
+        .field(&Vitals::seq);
+    protocol->component<Facing>("facing").field(&Facing::yaw, Angle{10}).field(&Facing::seq);
+    protocol->component<Link>("link").field(&Link::first).field(&Link::second).field(&Link::seq);
+    protocol->opaque<Note>("note", note_bytes_max, write_note, read_note);
+    if (protocol->finish() != Error::none) {
+        std::fprintf(stderr, "%s\n", protocol->problem());
+        std::abort();
+    }
+    return protocol;
+}
+
+} // namespace throng_sim

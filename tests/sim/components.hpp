@@ -1,0 +1,44 @@
+#pragma once
+// The replicated components of the simulator: every kind of field, and in each a sequence number that only rises.
+#include "throng/client.hpp"
+#include "throng/server.hpp"
+#include <memory>
+#include <string>
+
+namespace throng_sim {
+
+struct Place {
+    float x = 0, z = 0;
+    double y = 0;
+    throng::u32 seq = 0;
+};
+struct Speed {
+    float x = 0, z = 0;
+};
+struct Vitals {
+    int hp = 0;
+    bool angry = false;
+    throng::u8 state = 0;
+    throng::i64 score = 0;
+    throng::u32 seq = 0;
+};
+struct Facing {
+    float yaw = 0;
+    throng::u32 seq = 0;
+};
+struct Link {
+    throng::Entity first, second;
+    throng::u32 seq = 0;
+};
+struct Note { // opaque
+    throng::u32 seq = 0;
+    std::string text;
+};
+
+inline constexpr double map_edge = 200;                // +- on both axes
+inline constexpr throng::u32 note_bytes_max = 3000;    // more than a packet
+inline constexpr throng::u32 sequenced_components = 5; // Place, Vitals, Facing, Link, Note
+
+std::unique_ptr<throng::Protocol> make_protocol();
+
+} // namespace throng_sim

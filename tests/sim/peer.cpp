@@ -1,0 +1,163 @@
+#include "tests/sim/peer.hpp"
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+
+using namespace throng;
+
+namespace throng_sim {
+
+void Failure::report(const char* pattern, ...) {
+    if (happened())
+        return;
+    char line[600];
+    va_list arguments;
+    va_start(arguments, pattern);
+    std::vsnprintf(line, sizeof line, pattern, arguments);
+    va_end(arguments);
+    text = line;
+}
+
+Peer::Peer(const Protocol& protocol, ClientBackend& inner, ClientId client_id, u32 peer_name, const ClientConfig& config,
+           const Truth& truth, Failure& failure)
+    : inner_(inner), world({.block_rows = 64}), client(world, protocol, *this, config), id(client_id), name(peer_name), truth_(truth),
+      failure_(failure) {}
+
+void Peer::record_visible(Tick tick, const Server& server) {
+    struct Context {
+        std::vector<NetId>& list;
+        const Server& server;
+    } context{visible_[tick], server};
+    server.each_visible(
+        id,
+        [](void* c, Entity entity) {
+            auto& [list, s] = *static_cast<Context*>(c);
+            list.push_back(s.net_id(entity));
+        },
+        &context);
+    std::sort(context.list.begin(), context.list.end());
+}
+
+bool Peer::was_visible(Tick tick, NetId net) const {
+    const auto found = visible_.find(tick);
+    return found != visible_.end() && std::binary_search(found->second.begin(), found->second.end(), net);
+}
+
+void Peer::poll(TimeUs now, ClientBackendSink& sink) {
+    sink_ = &sink;
+    inner_.poll(now, *this);
+}
+
+void Peer::on_message(Channel channel, Bytes message) {
+    sink_->on_message(channel, message);
+    // The head of a state message (docs/wire.md): kind, id, tick, age of the settled tick.
+    constexpr std::size_t head_bytes = 8;
+    if (message.size() < head_bytes || (static_cast<u8>(message[0]) & 0x7f) != 4 || !client.joined())
+        return;
+    Tick tick = 0;
+    for (u32 i = 0; i < 4; ++i)
+        tick |= static_cast<Tick>(message[3 + i]) << (8 * i);
+    const bool sections = message.size() > head_bytes;
+    sections_heard |= sections;
+    if (sections && tick_newer(tick, newest_))
+        newest_ = tick;
+    if (tracing)
+        std::printf("          client %u gets %zu bytes of tick %u on %s, settled age %u\n", name, message.size(), tick,
+                    channel == Channel::unreliable ? "unreliable" : "ordered", static_cast<u32>(message[7]));
+    const ClientStats& stats = client.stats();
+    for (u32 error = 0; error < ClientStats::error_count; ++error)
+        if (stats.malformed[error])
+            failure_.report("client %u calls a message of tick %u with %zu bytes %s", name, tick, message.size(),
+                            to_string(static_cast<Error>(error)));
+    check(tick);
+    // R9: at a settled tick, with nothing newer applied, exactly the visible entities are shown.
+    const u32 age = static_cast<u8>(message[7]);
+    if (age == 255 || tick_newer(newest_, tick - age))
+        return;
+    const auto visible = visible_.find(tick - age);
+    std::size_t shown = 0;
+    for (const auto& [net, seen] : seen_)
+        shown += seen.shown;
+    if (visible == visible_.end())
+        return;
+    for (const NetId net : visible->second)
+        if (const auto found = seen_.find(net); found == seen_.end() || !found->second.shown)
+            failure_.report("client %u lacks entity %u.%u at settled tick %u", name, net.index(), net.generation(), tick - age);
+    if (shown != visible->second.size())
+        failure_.report("client %u shows %zu entities at settled tick %u, not %zu", name, shown, tick - age, visible->second.size());
+}
+
+void Peer::check(Tick tick) {
+    for (auto& [net, seen] : seen_)
+        seen.now = false;
+    for (u32 slot = 0; slot < world.entity_slots(); ++slot) {
+        const Entity entity = world.entity_at(slot);
+        if (!entity)
+            continue;
+        const NetId net = client.net_id(entity);
+        if (!net) {
+            failure_.report("client %u has an entity that came from no server", name);
+            continue;
+        }
+        check_entity(entity, net, tick);
+    }
+    for (auto& [net, seen] : seen_) {
+        if (seen.shown && !seen.now)
+            seen.removed_at = tick;
+        seen.shown = seen.now;
+    }
+}
+
+void Peer::check_entity(Entity entity, NetId net, Tick tick) {
+    ++checks_;
+    Seen& seen = seen_[net];
+    if (!seen.shown) {
+        if (tracing)
+            std::printf("          client %u shows %u.%u\n", name, net.index(), net.generation());
+        if (!was_visible(tick, net))
+            failure_.report("client %u shows entity %u.%u by a message of tick %u, when it was not visible", name, net.index(),
+                            net.generation(), tick);
+        if (tick_newer(seen.removed_at, tick))
+            failure_.report("client %u: a message of tick %u brings entity %u.%u back, removed at %u", name, tick, net.index(),
+                            net.generation(), seen.removed_at);
+    }
+    seen.now = true;
+    u32 now[sequenced_components];
+    sequences(world, entity, now);
+    for (u32 i = 0; i < sequenced_components; ++i) {
+        if (now[i] && now[i] < seen.sequences[i])
+            failure_.report("client %u turns component %u of entity %u.%u back from #%u to #%u", name, i, net.index(), net.generation(),
+                            seen.sequences[i], now[i]);
+        seen.sequences[i] = std::max(seen.sequences[i], now[i]);
+    }
+    const Tick confirmed = client.confirmed_tick(entity);
+    const EntityTruth* truth = truth_.find(confirmed, net);
+    if (!truth) {
+        failure_.report("client %u shows entity %u.%u as of tick %u, when there was none", name, net.index(), net.generation(),
+                        confirmed);
+        return;
+    }
+    if (truth->fingerprint != fingerprint(world, entity))
+        failure_.report("client %u shows entity %u.%u otherwise than it was at its confirmed tick %u (message of tick %u): %s", name,
+                        net.index(), net.generation(), confirmed, tick, describe(world, entity).c_str());
+    if (const Link* link = world.get<Link>(entity)) {
+        check_link(net, confirmed, *truth, 0, link->first);
+        check_link(net, confirmed, *truth, 1, link->second);
+    }
+}
+
+/// R11: a reference names its target while that is shown, else it is null. A target that died or was replicated anew may be named by
+/// the net id it had before.
+void Peer::check_link(NetId net, Tick confirmed, const EntityTruth& truth, u32 index, Entity shown) {
+    const Entity expected = client.entity(truth.links[index]);
+    if (shown == expected)
+        return;
+    const NetId shown_net = shown == Entity{} ? NetId{} : client.net_id(shown);
+    if (shown_net && truth.link_ids[index] == truth_.entity_id_of(shown_net) && shown_net != truth.links[index])
+        return;
+    failure_.report("client %u: reference %u of entity %u.%u names %u.%u, at tick %u it was %u.%u, which is %sshown", name, index,
+                    net.index(), net.generation(), shown_net.index(), shown_net.generation(), confirmed, truth.links[index].index(),
+                    truth.links[index].generation(), expected ? "" : "not ");
+}
+
+} // namespace throng_sim

@@ -1,0 +1,70 @@
+#pragma once
+// One client of the simulator. It stands between the backend and the client half, and after each message checks what the client shows.
+#include "tests/sim/truth.hpp"
+#include "throng/loopback.hpp"
+#include <map>
+
+namespace throng_sim {
+
+/// The first thing that went wrong in a run.
+struct Failure {
+    std::string text;
+    bool happened() const { return !text.empty(); }
+    void report(const char* pattern, ...) __attribute__((format(printf, 2, 3)));
+};
+
+class Peer final : public throng::ClientBackend, throng::ClientBackendSink {
+    throng::ClientBackend& inner_; // before the client, which asks it for its limits
+
+public:
+    Peer(const throng::Protocol& protocol, throng::ClientBackend& inner, throng::ClientId id, throng::u32 name,
+         const throng::ClientConfig& config, const Truth& truth, Failure& failure);
+
+    throng::World world;
+    throng::Client client;
+    const throng::ClientId id;
+    const throng::u32 name; // never used again, unlike id
+    bool tracing = false;
+    bool joined = false;
+    bool sections_heard = false; // set by each message with sections
+    // its view, for the promise
+    bool has_view = false;
+    throng::Entity focus;
+    double at[2] = {0, 0};
+    double radius = 60;
+
+    /// What the server means it to see as of the tick.
+    void record_visible(throng::Tick tick, const throng::Server& server);
+    throng::u64 checks() const { return checks_; }
+
+    // ClientBackend
+    void poll(throng::TimeUs now, throng::ClientBackendSink& sink) override;
+    throng::SendResult send(throng::Channel channel, throng::Bytes message) override { return inner_.send(channel, message); }
+    void flush(throng::TimeUs now) override { inner_.flush(now); }
+    throng::u32 message_bytes_max(throng::Channel channel) const override { return inner_.message_bytes_max(channel); }
+
+private:
+    void on_connect() override { sink_->on_connect(); }
+    void on_disconnect() override { sink_->on_disconnect(); }
+    void on_message(throng::Channel channel, throng::Bytes message) override;
+    void check(throng::Tick tick);
+    void check_entity(throng::Entity entity, throng::NetId net, throng::Tick tick);
+    void check_link(throng::NetId net, throng::Tick confirmed, const EntityTruth& truth, throng::u32 index, throng::Entity shown);
+    bool was_visible(throng::Tick tick, throng::NetId net) const;
+
+    throng::ClientBackendSink* sink_ = nullptr;
+    const Truth& truth_;
+    Failure& failure_;
+    std::map<throng::Tick, std::vector<throng::NetId>> visible_; // sorted, by tick
+    struct Seen {
+        throng::u32 sequences[sequenced_components] = {};
+        throng::Tick removed_at = 0;
+        bool shown = false;
+        bool now = false;
+    };
+    std::map<throng::NetId, Seen> seen_;
+    throng::Tick newest_ = 0; // of all messages with sections
+    throng::u64 checks_ = 0;
+};
+
+} // namespace throng_sim

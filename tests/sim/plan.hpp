@@ -1,0 +1,67 @@
+#pragma once
+// What one seed does: limits, rates and faults. Swarm testing: each seed leaves out some kinds of action altogether, since faults often
+// need the absence of something, and draws all rates of its own.
+#include "tests/sim/random.hpp"
+#include "throng/client.hpp"
+#include "throng/loopback.hpp"
+#include "throng/server.hpp"
+
+namespace throng_sim {
+
+enum class Action : throng::u8 {
+    spawn,
+    despawn,
+    respawn, // despawn and spawn in one tick: the lane is used again
+    insert,
+    remove,
+    reinsert, // in one tick
+    change,
+    teleport,
+    link,
+    note,
+    note_large,
+    replicate, // Replicated on an entity that lacks it
+    unreplicate,
+    rereplicate, // in one tick
+    out_of_map,
+    hide,
+    show,
+    look, // a view goes elsewhere
+    follow,
+    radius,
+    join,
+    leave,
+    kick,   // the server closes
+    relink, // other faults
+    count
+};
+inline constexpr throng::u32 action_count = static_cast<throng::u32>(Action::count);
+const char* to_string(Action action);
+
+struct Plan {
+    explicit Plan(throng::u64 seed);
+    /// A link with this seed's kinds of faults.
+    throng::LinkConfig faulty_link(Random& random) const;
+
+    throng::u64 seed;
+    throng::ServerConfig server;
+    throng::ClientConfig client;
+    throng::LoopbackConfig network;
+    double weights[action_count] = {}; // 0: this seed never does it
+    double weight_sum = 0;
+    throng::u32 actions_a_tick = 4; // at most
+    throng::u32 clients_max = 4;
+    throng::u32 entities_first = 60;
+    throng::u32 entities_max = 200;
+    double replicated_share = 0.9; // of spawns
+    double spread = 80;            // entities are born within this of the middle
+    double moving_share = 0.3;     // of entities that move on their own
+    bool oscillates = false;       // some cross a cell border and come back
+    throng::u32 batch_max = 8;     // of hide, show, change
+    // faults
+    double loss_percent = 0, burst_percent = 0, reorder_percent = 0, duplicate_percent = 0, truncate_percent = 0;
+    throng::u32 delay_us_max = 0, jitter_us_max = 0;
+    bool rate_limits = false, blackouts = false;
+};
+
+} // namespace throng_sim

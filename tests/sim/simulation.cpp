@@ -1,0 +1,371 @@
+#include "tests/sim/simulation.hpp"
+#include "src/server/state.hpp"
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+using namespace throng;
+using throng_verify::Difference;
+using throng_verify::Kind;
+
+namespace throng_sim {
+
+void* Simulation::counted_allocate(void* context, std::size_t bytes, std::size_t alignment) {
+    static_cast<std::atomic<u64>*>(context)->fetch_add(1, std::memory_order_relaxed);
+    return default_allocator().allocate(bytes, alignment);
+}
+
+void Simulation::counted_free(void*, void* memory, std::size_t bytes, std::size_t alignment) {
+    default_allocator().free(memory, bytes, alignment);
+}
+
+namespace {
+Plan prepared(u64 seed, const Options& options, const Allocator& allocator, OutputHash& output) {
+    Plan plan(seed);
+    plan.server.executor = options.executor;
+    plan.server.allocator = plan.client.allocator = plan.network.allocator = allocator;
+    plan.network.trace = output.hook();
+    return plan;
+}
+} // namespace
+
+Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& options)
+    : protocol_(protocol), options_(options),
+      plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
+      world_({.block_rows = 64}), network_(plan_.network), server_(world_, protocol, network_.server(), plan_.server),
+      actions_(plan_, random_, world_), verifier_(protocol, world_, server_) {
+    actions_.tracing = options.trace;
+}
+
+// ---------------------------------------------------------------------------------------------------- clients
+void Simulation::join(bool faults) {
+    if (peers_.size() >= plan_.clients_max)
+        return;
+    const LinkConfig down = faults ? plan_.faulty_link(random_) : LinkConfig{}, up = faults ? plan_.faulty_link(random_) : LinkConfig{};
+    const ClientId id = network_.connect(down, up);
+    peers_.push_back(std::make_unique<Peer>(protocol_, network_.client(id), id, names_++, plan_.client, truth_, failure_));
+    peers_.back()->tracing = options_.trace;
+    if (options_.trace)
+        std::printf("          client %u connects in slot %u\n", peers_.back()->name, id);
+}
+
+void Simulation::leave(std::size_t index) {
+    if (options_.trace)
+        std::printf("          client %u leaves\n", peers_[index]->name);
+    outcome_.checks += peers_[index]->checks();
+    network_.disconnect(peers_[index]->id);
+    peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+Peer* Simulation::any_joined() {
+    if (peers_.empty())
+        return nullptr;
+    Peer& peer = *peers_[random_.below(static_cast<u32>(peers_.size()))];
+    return peer.joined ? &peer : nullptr;
+}
+
+void Simulation::look(Peer& peer) {
+    peer.has_view = true;
+    peer.focus = {};
+    peer.at[0] = random_.between(-plan_.spread, plan_.spread);
+    peer.at[1] = random_.between(-plan_.spread, plan_.spread);
+    server_.view(peer.id).look_at(peer.at[0], peer.at[1], {.radius = peer.radius});
+    if (options_.trace)
+        std::printf("          client %u looks at %.1f %.1f radius %.0f\n", peer.name, peer.at[0], peer.at[1], peer.radius);
+}
+
+void Simulation::view_action(Action action, Peer& peer) {
+    View view = server_.view(peer.id);
+    switch (action) {
+    case Action::hide:
+    case Action::show:
+        for (u32 left = 1 + random_.below(plan_.batch_max); left > 0; --left)
+            if (const Entity entity = actions_.any_entity()) {
+                action == Action::hide ? view.hide(entity) : view.show(entity);
+                if (options_.trace)
+                    std::printf("          client %u: %s slot %u\n", peer.name, to_string(action), entity.entity_idx);
+            }
+        break;
+    case Action::look:
+        look(peer);
+        break;
+    case Action::follow:
+        if (const Entity entity = actions_.any_replicated(); entity && world_.has<Place>(entity)) {
+            peer.has_view = true;
+            peer.focus = entity;
+            view.follow(entity, {.radius = peer.radius});
+        }
+        break;
+    case Action::radius:
+        peer.radius = random_.pick({50.0, 60.0, 90.0, 150.0});
+        if (peer.has_view)
+            look(peer);
+        break;
+    default:
+        break;
+    }
+}
+
+void Simulation::random_action() {
+    double at = random_.unit() * plan_.weight_sum;
+    u32 a = 0;
+    while (a + 1 < action_count && (at -= plan_.weights[a]) >= 0)
+        ++a;
+    const Action action = static_cast<Action>(a);
+    if (plan_.weights[a] == 0 || actions_.perform(action))
+        return;
+    if (action == Action::join)
+        return join(true);
+    if (peers_.empty())
+        return;
+    const std::size_t index = random_.below(static_cast<u32>(peers_.size()));
+    Peer& peer = *peers_[index];
+    if (action == Action::leave)
+        return leave(index);
+    if (action == Action::kick) {
+        server_.disconnect(peer.id);
+        return leave(index);
+    }
+    if (action == Action::relink) {
+        const Blackout blackout{now_, now_ + static_cast<TimeUs>(random_.range(200'000, 1'500'000))};
+        for (const Direction direction : {Direction::down, Direction::up}) {
+            LinkConfig link = plan_.faulty_link(random_);
+            if (plan_.blackouts && random_.chance(0.7))
+                link.blackouts = {&blackout, 1};
+            network_.set_link(peer.id, direction, link);
+        }
+        if (options_.trace)
+            std::printf("          client %u has other links\n", peer.name);
+        return;
+    }
+    if (peer.joined)
+        view_action(action, peer);
+}
+
+// ---------------------------------------------------------------------------------------------------- ticks
+void Simulation::tick(bool faults) {
+    now_ += 50'000;
+    if (faults) {
+        for (u32 left = random_.below(plan_.actions_a_tick + 1); left > 0; --left)
+            random_action();
+        actions_.motion(server_.current_tick());
+    }
+    server_.receive(now_);
+    for (auto& peer : peers_)
+        if (!peer->joined && server_.joined(peer->id)) {
+            peer->joined = true;
+            if (random_.chance(0.9))
+                look(*peer);
+        }
+    const TickReport report = server_.tick(now_);
+    if (options_.trace)
+        std::printf("tick %3u: %u entities %u chunks %u dirty, %llu messages %llu bytes, %llu lost %llu unapplied, limits %x\n",
+                    report.tick, report.entities, report.chunks, report.chunks_dirty, static_cast<unsigned long long>(report.messages),
+                    static_cast<unsigned long long>(report.bytes), static_cast<unsigned long long>(report.lost_messages),
+                    static_cast<unsigned long long>(report.unapplied_sections), report.limits);
+    truth_.record(world_, server_);
+    for (auto& peer : peers_)
+        if (peer->joined)
+            peer->record_visible(server_.current_tick(), server_);
+    check_report(report, faults);
+    check_promises();
+    for (auto& peer : peers_) {
+        if (peer.get() == frozen_)
+            continue;
+        if (const Error error = peer->client.receive(now_); error != Error::none)
+            failure_.report("client %u: receive returned %s", peer->name, throng::to_string(error));
+        if (options_.trace) {
+            const ClientStats& stats = peer->client.stats();
+            std::printf("          client %u: %llu applied, %llu duplicates, %llu late, baseline %llu tombstone %llu overtaken %llu "
+                        "together %llu\n",
+                        peer->name, static_cast<unsigned long long>(stats.applied), static_cast<unsigned long long>(stats.duplicates),
+                        static_cast<unsigned long long>(stats.late_drops), static_cast<unsigned long long>(stats.unapplied_baseline),
+                        static_cast<unsigned long long>(stats.unapplied_tombstone),
+                        static_cast<unsigned long long>(stats.unapplied_overtaken),
+                        static_cast<unsigned long long>(stats.unapplied_together));
+        }
+        if (const Error error = peer->client.send(now_); error != Error::none && error != Error::limit_reached)
+            failure_.report("client %u: send returned %s", peer->name, throng::to_string(error));
+    }
+}
+
+void Simulation::check_report(const TickReport& report, bool faults) {
+    outcome_.messages += report.messages;
+    outcome_.unapplied += report.unapplied_sections;
+    outcome_.lost += report.lost_messages;
+    outcome_.hashes_equal += report.hashes_equal;
+    if (report.encodes != report.keys)
+        failure_.report("%llu encodes for %llu keys", static_cast<unsigned long long>(report.encodes),
+                        static_cast<unsigned long long>(report.keys));
+    if (report.hashes_different)
+        failure_.report("a client's state hash differs at a settled tick");
+    if (report.malformed_messages)
+        failure_.report("the server received a malformed message");
+    // Limits show where they were made small, and only there.
+    u32 possible = limit_backend_refused | limit_records | limit_opaque | limit_position;
+    if (plan_.server.budget_bytes)
+        possible |= limit_budget;
+    if (report.limits & ~possible)
+        failure_.report("limits %x were reached", report.limits);
+    if ((report.limits & limit_backend_refused) && plan_.network.unreliable.queue_messages_max > 64 &&
+        plan_.network.ordered.queue_messages_max > 64)
+        failure_.report("the backend refused although its queues are large");
+    if ((report.limits & limit_records) && plan_.server.records_max > 1024)
+        failure_.report("records_max was reached");
+    if (!faults && (report.chunks_dirty || report.lanes_dirty))
+        failure_.report("a still world has dirty chunks");
+}
+
+void Simulation::check_promises() {
+    for (auto& peer : peers_) {
+        if (!peer->joined || !peer->has_view)
+            continue;
+        if (peer->focus) {
+            const Place* place = world_.get<Place>(peer->focus);
+            if (!place || !server_.net_id(peer->focus))
+                continue; // the last place is kept
+            peer->at[0] = std::clamp(static_cast<double>(place->x), -map_edge, map_edge);
+            peer->at[1] = std::clamp(static_cast<double>(place->z), -map_edge, map_edge);
+        }
+        if (const Difference broken = verifier_.check_promise(peer->id, peer->at[0], peer->at[1], peer->radius))
+            failure_.report("promise: %s", broken.text.c_str());
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------- healing
+namespace {
+/// What is unsent or unacknowledged, for messages.
+std::string unsettled(ServerState& state, ClientId id) {
+    for (const ClientChunk& view : state.clients[id].chunks) {
+        const u64 open = unacked(view, state.mirror.chunk(view.chunk), state.tick);
+        if (view.known == view.visible && !view.limbo && !open)
+            continue;
+        char line[300];
+        std::snprintf(line, sizeof line,
+                      "chunk %u visible %llx known %llx limbo %llx pending %llx unacked %llx, B %u struct %u in flight %u", view.chunk,
+                      static_cast<unsigned long long>(view.visible), static_cast<unsigned long long>(view.known),
+                      static_cast<unsigned long long>(view.limbo), static_cast<unsigned long long>(view.pending),
+                      static_cast<unsigned long long>(open), view.baseline, view.struct_tick, view.in_flight);
+        return line;
+    }
+    return "although nothing is unacknowledged";
+}
+} // namespace
+
+bool Simulation::healed() {
+    for (auto& peer : peers_) {
+        if (!server_.settled(peer->id)) {
+            last_difference_ = {Kind::stale,
+                                "client " + std::to_string(peer->name) + " does not settle: " + unsettled(server_.state(), peer->id)};
+            return false;
+        }
+        last_difference_ = verifier_.check(peer->id, peer->world, peer->client, still_since_);
+        if (last_difference_)
+            return false;
+    }
+    return true;
+}
+
+/// Late messages from before the healing still arrive, or are still waited for, so that tables may grow to their limits.
+bool Simulation::heard() {
+    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
+        const ClientState& client = server_.state().clients[peer->id];
+        return peer->sections_heard || client.next_message - client.oldest_message > 8;
+    });
+}
+
+void Simulation::heal() {
+    for (auto& peer : peers_) {
+        network_.set_link(peer->id, Direction::down, {});
+        network_.set_link(peer->id, Direction::up, {});
+    }
+    while (peers_.size() < std::max(1u, plan_.clients_max - 1)) // some come late
+        join(false);
+    still_since_ = server_.current_tick() + 1;
+    for (auto& peer : peers_)
+        if (options_.sabotage == Kind::stale && peer->joined && !frozen_)
+            frozen_ = peer.get();
+    if (frozen_) { // changes that it never hears of
+        world_.each_mut<Vitals>([](Vitals& vitals) { ++vitals.hp; });
+        world_.spawn(Vitals{}, Replicated{}); // without a place: visible to all
+        tick(true);
+        still_since_ = server_.current_tick();
+    }
+    u32 quiet = 0;
+    for (u32 healing = 1; healing <= options_.heal_ticks && !failure_.happened(); ++healing) {
+        const u64 messages = outcome_.messages, unapplied = outcome_.unapplied;
+        const u64 allocations = allocations_.load();
+        const bool was_quiet = quiet > 0;
+        for (auto& peer : peers_)
+            peer->sections_heard = false;
+        tick(false);
+        if (frozen_) {
+            if (healing < options_.heal_ticks / 2)
+                continue;
+            const Difference found = verifier_.check(frozen_->id, frozen_->world, frozen_->client, still_since_);
+            failure_.report("%s: %s", to_string(found.kind), found.text.c_str());
+            break;
+        }
+        const bool settled = healed();
+        // A message from before may still come late and not apply; then the server sends its lanes once more (R5).
+        if (was_quiet && outcome_.unapplied != unapplied && (settled || last_difference_.kind == Kind::stale)) {
+            quiet = 0;
+            continue;
+        }
+        if (settled) {
+            ++quiet;
+            // Idle is free: the first tick of settled clients may still have had something to say.
+            if (was_quiet && outcome_.messages != messages)
+                failure_.report("state is sent to settled clients of a still world");
+            if (quiet > 16 && allocations_.load() != allocations && !heard())
+                failure_.report("an idle tick took memory");
+            if (quiet == 24) {
+                outcome_.heal_ticks = healing - quiet + 1;
+                break;
+            }
+        } else if (was_quiet) {
+            failure_.report("a settled client differs again: %s", last_difference_.text.c_str());
+        }
+    }
+    if (quiet < 24 && !failure_.happened()) {
+        std::string text = std::string(to_string(last_difference_.kind)) + ": " + last_difference_.text;
+        failure_.report("not healed after %u ticks: %s", options_.heal_ticks, text.c_str());
+    }
+    for (auto& peer : peers_) {
+        const ClientStats& stats = peer->client.stats();
+        if (stats.limit_drops || stats.references_dropped)
+            failure_.report("client %u reached a limit", peer->name);
+        outcome_.checks += peer->checks();
+    }
+    if (!failure_.happened() && options_.sabotage != Kind::none && !frozen_) {
+        for (auto& peer : peers_)
+            if (throng_verify::sabotage(options_.sabotage, protocol_, peer->world, peer->client)) {
+                (void)healed();
+                failure_.report("%s: %s", to_string(last_difference_.kind), last_difference_.text.c_str());
+                return;
+            }
+    }
+}
+
+Outcome Simulation::run() {
+    if (server_.valid() != Error::none)
+        failure_.report("%s", server_.problem());
+    if (options_.trace)
+        std::printf("cells %.0f, history %u, records %u, budget %u, message %u, loss timeout %u, compression %d, client ring %u, late "
+                    "%u, queue %u\n",
+                    plan_.server.cell_size, plan_.server.history_ticks, plan_.server.records_max, plan_.server.budget_bytes,
+                    plan_.server.message_bytes_max, plan_.server.loss_timeout_ticks, static_cast<int>(plan_.server.compression),
+                    plan_.client.ring_versions_max, plan_.client.max_late_ticks, plan_.network.unreliable.queue_messages_max);
+    actions_.populate();
+    join(true);
+    for (u32 i = 0; i < options_.fault_ticks && !failure_.happened(); ++i)
+        tick(true);
+    if (!failure_.happened())
+        heal();
+    outcome_.compared = verifier_.fields_compared();
+    if (failure_.happened())
+        outcome_.failure = "tick " + std::to_string(server_.current_tick()) + ": " + failure_.text;
+    return outcome_;
+}
+
+} // namespace throng_sim

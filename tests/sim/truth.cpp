@@ -1,0 +1,121 @@
+#include "tests/sim/truth.hpp"
+#include <algorithm>
+#include <cmath>
+
+using namespace throng;
+
+namespace throng_sim {
+namespace {
+
+constexpr double turn_radians = 6.283185307179586476925;
+
+u64 mix(u64 hash, u64 value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+    return hash ^ hash >> 29;
+}
+/// Steps of a hundredth within +- limit.
+i64 hundredths(double value, double limit) {
+    return std::llrint(std::clamp(value * 100.0, -limit * 100, limit * 100));
+}
+i64 angle_steps(double radians) {
+    return std::llrint(radians / turn_radians * 1024) & 1023;
+}
+bool fits(const Note& note) {
+    return note.text.size() + sizeof note.seq <= note_bytes_max;
+}
+
+} // namespace
+
+u64 fingerprint(const World& world, Entity entity) {
+    u64 hash = 1;
+    const auto add = [&hash](auto... values) { ((hash = mix(hash, static_cast<u64>(values))), ...); };
+    if (const Place* place = world.get<Place>(entity))
+        add(1, hundredths(place->x, map_edge), hundredths(place->z, map_edge), hundredths(place->y, 1000), place->seq);
+    if (const Speed* speed = world.get<Speed>(entity))
+        add(2, hundredths(speed->x, 20), hundredths(speed->z, 20));
+    if (const Vitals* vitals = world.get<Vitals>(entity))
+        add(3, vitals->hp, vitals->angry, vitals->state, vitals->score, vitals->seq);
+    if (const Facing* facing = world.get<Facing>(entity))
+        add(4, angle_steps(facing->yaw), facing->seq);
+    if (const Link* link = world.get<Link>(entity))
+        add(5, link->seq);
+    if (const Note* note = world.get<Note>(entity); note && fits(*note)) {
+        add(6, note->seq, note->text.size());
+        for (const char c : note->text)
+            add(c);
+    }
+    return hash;
+}
+
+std::string describe(const World& world, Entity entity) {
+    char line[256];
+    std::string text = "{";
+    const auto add = [&](const char* pattern, auto... values) {
+        std::snprintf(line, sizeof line, pattern, values...);
+        text += line;
+    };
+    if (const Place* place = world.get<Place>(entity))
+        add(" place %.3f %.3f %.3f #%u", static_cast<double>(place->x), static_cast<double>(place->z), place->y, place->seq);
+    if (const Speed* speed = world.get<Speed>(entity))
+        add(" speed %.3f %.3f", static_cast<double>(speed->x), static_cast<double>(speed->z));
+    if (const Vitals* vitals = world.get<Vitals>(entity))
+        add(" vitals %d %d %d %lld #%u", vitals->hp, vitals->angry, vitals->state, static_cast<long long>(vitals->score), vitals->seq);
+    if (const Facing* facing = world.get<Facing>(entity))
+        add(" facing %.4f #%u", static_cast<double>(facing->yaw), facing->seq);
+    if (const Link* link = world.get<Link>(entity))
+        add(" link #%u", link->seq);
+    if (const Note* note = world.get<Note>(entity))
+        add(" note %zu bytes #%u", note->text.size(), note->seq);
+    return text + " }";
+}
+
+void sequences(const World& world, Entity entity, u32 (&out)[sequenced_components]) {
+    const Place* place = world.get<Place>(entity);
+    const Vitals* vitals = world.get<Vitals>(entity);
+    const Facing* facing = world.get<Facing>(entity);
+    const Link* link = world.get<Link>(entity);
+    const Note* note = world.get<Note>(entity);
+    out[0] = place ? place->seq : 0;
+    out[1] = vitals ? vitals->seq : 0;
+    out[2] = facing ? facing->seq : 0;
+    out[3] = link ? link->seq : 0;
+    out[4] = note ? note->seq : 0;
+}
+
+void Truth::record(const World& world, const Server& server) {
+    const Tick tick = server.current_tick();
+    if (ticks_.size() <= tick)
+        ticks_.resize(tick + 1);
+    auto& now = ticks_[tick];
+    world.each<Replicated>([&](Entity entity, const Replicated&) {
+        const NetId id = server.net_id(entity);
+        if (!id)
+            return;
+        entity_ids_[id.value] = entity.entity_id;
+        EntityTruth& truth = now[id.value];
+        truth.fingerprint = fingerprint(world, entity);
+        if (const Link* link = world.get<Link>(entity)) {
+            truth.has_links = true;
+            const Entity targets[2] = {link->first, link->second};
+            for (u32 i = 0; i < 2; ++i) {
+                truth.link_ids[i] = targets[i].entity_id;
+                if (world.alive(targets[i]))
+                    truth.links[i] = server.net_id(targets[i]);
+            }
+        }
+    });
+}
+
+const EntityTruth* Truth::find(Tick tick, NetId id) const {
+    if (tick >= ticks_.size())
+        return nullptr;
+    const auto found = ticks_[tick].find(id.value);
+    return found == ticks_[tick].end() ? nullptr : &found->second;
+}
+
+u64 Truth::entity_id_of(NetId id) const {
+    const auto found = entity_ids_.find(id.value);
+    return found == entity_ids_.end() ? 0 : found->second;
+}
+
+} // namespace throng_sim

@@ -1,0 +1,38 @@
+#pragma once
+// What was true at each tick: the server's replicated entities, reduced to fingerprints. Clients are compared with it message by message.
+#include "tests/sim/components.hpp"
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace throng_sim {
+
+/// Presence and quantised values of all components of an entity but its references, on either side.
+throng::u64 fingerprint(const throng::World& world, throng::Entity entity);
+/// The same in words, for messages.
+std::string describe(const throng::World& world, throng::Entity entity);
+/// Sequence numbers of the sequenced components, 0 where one is absent.
+void sequences(const throng::World& world, throng::Entity entity, throng::u32 (&out)[sequenced_components]);
+
+struct EntityTruth {
+    throng::u64 fingerprint = 0;
+    throng::NetId links[2];           // what the references name as of this tick
+    throng::u64 link_ids[2] = {0, 0}; // the entity_id of the targets
+    bool has_links = false;
+};
+
+class Truth {
+public:
+    /// Call after Server::tick.
+    void record(const throng::World& world, const throng::Server& server);
+    /// Null if there was no such entity at that tick.
+    const EntityTruth* find(throng::Tick tick, throng::NetId id) const;
+    /// The server's entity that had the net id; 0: none ever had.
+    throng::u64 entity_id_of(throng::NetId id) const;
+
+private:
+    std::vector<std::unordered_map<throng::u64, EntityTruth>> ticks_;
+    std::unordered_map<throng::u64, throng::u64> entity_ids_; // net id -> entity_id
+};
+
+} // namespace throng_sim
