@@ -236,8 +236,6 @@ u64 ChunkRings::newer_lanes(const RingVersion& version, Tick tick) {
     return mask;
 }
 
-u64 ChunkRings::superseded(const HeldChunk& chunk, Tick tick) { return newer_lanes(*chunk.versions[0], tick); }
-
 BaselineView ChunkRings::look_up(const HeldChunk& chunk, Tick baseline) const {
     for (u32 v = chunk.version_count; v-- > 0;)
         if (!tick_newer(chunk.versions[v]->tick, baseline))

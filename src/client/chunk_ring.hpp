@@ -45,7 +45,7 @@ struct StagedSection {
     bool spatial = false;
     i32 origin[2] = {0, 0};
     Tick baseline = 0;
-    u64 lanes = 0;                // to be written; lanes that are superseded are gone from it already
+    u64 lanes = 0;                // to be written
     u64 gone = 0;
     u32 owned = 0;                // bit i: blocks[i] came from the section; else it is the baseline's
     OccupantBlock* occupants = nullptr;
@@ -77,8 +77,6 @@ public:
 
     /// R7: which version serves `baseline`, and for which lanes.
     BaselineView look_up(const HeldChunk& chunk, Tick baseline) const;
-    /// R5: lanes that a section of `tick` cannot change any more, since even the oldest version is newer.
-    static u64 superseded(const HeldChunk& chunk, Tick tick);
     /// Lanes whose live value is newer than `tick`.
     static u64 newer_lanes(const RingVersion& version, Tick tick);
 

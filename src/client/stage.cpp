@@ -59,45 +59,38 @@ Error Client::Impl::stage_section(Bytes message, Bytes payload, StagedSection& s
     if (Error error = read_section_head(payload, head); error != Error::none)
         return error;
     BaselineView base;
-    u64 superseded = 0;
     section.full = head.full;
     if (!head.full) {
         section.baseline = tick - head.baseline_age;
         section.delta = head.baseline_age < baseline_age_limit;
         if (section.chunk && section.delta)
             base = rings.look_up(*section.chunk, section.baseline);
-        // R5: what is older than all that is kept of a lane says nothing any more, so it needs no baseline.
-        if (section.chunk && tick_newer(section.chunk->versions[0]->tick, tick))
-            superseded = ChunkRings::superseded(*section.chunk, tick) & ~base.held;
     }
     ChunkState state;
-    OccupantBlock stand_ins;
     const std::byte* no_blocks[Protocol::component_count_max] = {};
     state.occupants = base.version ? &ChunkRings::occupants(*base.version) : &ChunkRings::no_occupants;
     state.blocks = base.version ? base.version->blocks : no_blocks;
-    if (superseded & ~state.occupants->alive) {
-        // The values of superseded lanes are not wanted, only what comes behind them.
-        stand_ins = *state.occupants;
-        stand_ins.alive |= superseded;
-        state.occupants = &stand_ins;
-    }
     DecodedSection& decoded = scratch->decoded;
-    const Error error = decode_section(payload, cell_steps, state, base.held | superseded, scratch->buffers, decoded);
-    // On top of stand-ins, values may leave their ranges without fault of the sender.
-    if (error == Error::no_baseline || (error == Error::bad_value && superseded)) {
-        section.unapplied = true;
-        ++stats.unapplied_baseline;
+    const Error error = decode_section(payload, cell_steps, state, base.held, scratch->buffers, decoded);
+    if (error == Error::no_baseline) {
+        // R5: what is older than all that is kept of its lanes says nothing any more, so it needs no baseline. A section that
+        // also has other lanes cannot be read without, since its bits depend on what was present.
+        const bool superseded = section.chunk && tick_newer(section.chunk->versions[0]->tick, tick) &&
+                                (decoded.lanes & ~ChunkRings::newer_lanes(*section.chunk->versions[0], tick)) == 0;
+        section.unapplied = !superseded;
+        stats.unapplied_baseline += !superseded;
+        if (superseded)
+            stats.old_lanes += static_cast<u64>(std::popcount(decoded.lanes));
         return Error::none;
     }
     if (error != Error::none)
         return error;
     if (decoded.lanes & section.gone)
         return Error::bad_value;
-    section.lanes = decoded.lanes & ~superseded;
+    section.lanes = decoded.lanes;
     section.spatial = decoded.spatial;
     section.origin[0] = decoded.origin[0];
     section.origin[1] = decoded.origin[1];
-    stats.old_lanes += static_cast<u64>(std::popcount(decoded.lanes & superseded));
     for (u32 c = 0; c < layout.component_count; ++c)
         if (decoded.listed >> c & 1) {
             section.blocks[c] = rings.stage_block(c, decoded.blocks[c]);
