@@ -28,6 +28,7 @@ struct HeldChunk {
     Tick newest_named;        // newest baseline that the server has named
     bool touched;             // by the message at hand
     u32 record[lane_count];   // hint: record of the live occupant
+    u32* row;                 // [component][lane_count], hint: row of the live occupant's component in its pool
     u64* opaque_hash;         // [opaque component][lane_count], of the live lanes; null if the protocol has none
     RingVersion* versions[1]; // [ring_versions_max + 1], oldest first, at least one
 
@@ -129,7 +130,7 @@ private:
     Array<HeldChunk*> chunks_;
     Array<u32> table_; // open addressing; index into chunks_, or ~0
     u32 mask_ = 0;
-    FixedPool chunk_pool_, version_pool_, occupant_pool_, opaque_pool_;
+    FixedPool chunk_pool_, version_pool_, occupant_pool_, opaque_pool_, row_pool_;
     FixedPool pools_[Protocol::component_count_max]; // one per block size
     u32 pool_count_ = 0;
     u8 pool_of_[Protocol::component_count_max] = {};
