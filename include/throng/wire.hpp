@@ -129,6 +129,14 @@ public:
         return value;
     }
     bool get_bit() { return get(1) != 0; }
+    /// True when at least 57 bits are left that get_loaded may take without a check.
+    bool can_load() const { return size_bits_ - position_ >= 64; }
+    /// As get, for at most 57 bits and only after can_load.
+    u64 get_loaded(u32 bits) {
+        const u64 value = detail::load_le64(begin_ + (position_ >> 3)) >> (position_ & 7) & detail::low_bits(bits);
+        position_ += bits;
+        return value;
+    }
     /// The next 64 bits without moving; zeros beyond the end.
     u64 peek() const {
         const std::size_t byte = static_cast<std::size_t>(position_ >> 3);

@@ -1,20 +1,23 @@
 // Encode: every key of the tick once, into the worker's arena. A payload larger than a packet is split by lanes into self-contained
 // parts (R13); a single lane that is larger goes by the Ordered channel, in assemble.
 #include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
 #include "throng/assert.hpp"
+#include <algorithm>
 #include <bit>
 
 namespace throng {
 namespace {
 
 struct Encoder {
+    Encoder(ServerState& s, WorkerState& w, Key& k, const Chunk& c) : state(s), worker(w), key(k), chunk(c) {}
     ServerState& state;
     WorkerState& worker;
     Key& key;
     const Chunk& chunk;
     EncodeInput input;
-    Part parts[lane_count];
     u32 part_count = 0;
+    Part parts[lane_count]; // the first part_count of them
 
     /// Encodes `lanes` as one part, or as several if it comes out larger than a packet.
     void encode(u64 lanes);
@@ -58,12 +61,12 @@ void Encoder::encode(u64 lanes) {
 
 void encode_key(ServerState& state, WorkerState& worker, Key& key) {
     Chunk& chunk = state.mirror.chunk(key.chunk);
-    Encoder encoder{state, worker, key, chunk, {}, {}, 0};
+    Encoder encoder(state, worker, key, chunk);
     EncodeInput& input = encoder.input;
     input.layout = &state.layout;
     input.current = state.mirror.state(chunk, chunk.newest);
     if (!key.full) {
-        const i32 version = serving(chunk, key.baseline);
+        const i32 version = serving(chunk, key.baseline + seeded_bug(SeededBug::off_by_one_baseline));
         THRONG_ASSERT(version >= 0);
         input.baseline = state.mirror.state(chunk, static_cast<u32>(version));
     }
@@ -101,32 +104,59 @@ void encode_key(ServerState& state, WorkerState& worker, Key& key) {
     }
 }
 
+/// Keys in the order of their chunks, so that a chunk's columns are fetched once for all its keys: a counting sort.
+void order_keys(ServerState& state) {
+    const u32 chunks = state.mirror.chunk_count();
+    state.key_starts.resize(chunks + 1);
+    std::fill(state.key_starts.begin(), state.key_starts.end(), 0);
+    const auto each_key = [&](auto&& f) {
+        for (u32 maker = 0; maker < state.keys.worker_count(); ++maker)
+            for (u32 i = 0; i < state.keys.count(maker); ++i)
+                f(maker << 24 | i);
+    };
+    each_key([&](KeyTable::Ref ref) { ++state.key_starts[state.keys.key(ref).chunk + 1]; });
+    for (u32 chunk = 0; chunk < chunks; ++chunk)
+        state.key_starts[chunk + 1] += state.key_starts[chunk];
+    state.key_order.resize(state.keys.total());
+    each_key([&](KeyTable::Ref ref) { state.key_order[state.key_starts[state.keys.key(ref).chunk]++] = ref; });
+}
+
+/// What encoding key number i needs is three loads deep (chunk, version table, blocks): each is fetched while an earlier key is
+/// encoded.
+void prefetch_ahead(ServerState& state, u32 i, u32 end) {
+    const auto key_at = [&](u32 index) -> const Key& { return state.keys.key(state.key_order[index]); };
+    if (i + 6 < end)
+        __builtin_prefetch(&key_at(i + 6));
+    if (i + 4 < end)
+        state.mirror.prefetch(key_at(i + 4).chunk);
+    const auto each_version = [&](u32 index, auto&& f) {
+        const Key& key = key_at(index);
+        const Chunk& chunk = state.mirror.chunk(key.chunk);
+        if (key_at(index - 1).chunk != key.chunk)
+            f(chunk, chunk.newest);
+        if (!key.full)
+            if (const i32 version = serving(chunk, key.baseline); version >= 0)
+                f(chunk, static_cast<u32>(version));
+    };
+    if (i + 2 < end)
+        each_version(i + 2, [&](const Chunk& chunk, u32 version) { state.mirror.prefetch_table(chunk, version); });
+    if (i + 1 < end)
+        each_version(i + 1, [&](const Chunk& chunk, u32 version) { state.mirror.prefetch_version(chunk, version); });
+}
+
 } // namespace
 
 void run_encode_stage(ServerState& state) {
-    u32 first[256];
-    u32 total = 0;
-    const u32 makers = state.keys.worker_count();
-    for (u32 w = 0; w < makers; ++w) {
-        first[w] = total;
-        total += state.keys.count(w);
-    }
-    const auto at = [&](u32 index) -> Key& {
-        u32 maker = makers - 1;
-        while (first[maker] > index)
-            --maker;
-        return state.keys.key(maker << 24 | (index - first[maker]));
-    };
+    const u32 total = state.keys.total();
+    if (total)
+        order_keys(state);
     for (WorkerState& worker : state.workers)
         worker.arena.reset();
     parallel_stage(state, Stage::encode, total, 32, [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 i = begin; i < end; ++i) {
-            if (i + 1 < end) {
-                const Chunk& next = state.mirror.chunk(at(i + 1).chunk);
-                __builtin_prefetch(&next.newest);
-                __builtin_prefetch(next.ticks);
-            }
-            encode_key(state, worker, at(i));
+            Key& key = state.keys.key(state.key_order[i]);
+            prefetch_ahead(state, i, end);
+            encode_key(state, worker, key);
         }
     });
     state.report.keys = total;

@@ -1,6 +1,7 @@
 // Interest: which chunks a client holds state for, and which of their lanes it is meant to see. A chunk that is left keeps its
 // ClientChunk until everything the client may hold of it has been acknowledged as gone (R2, R10).
 #include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -17,10 +18,11 @@ bool update_position(ServerState& state, ClientState& client) {
             const LayoutComponent& component = state.layout.components[index];
             const std::byte* block = state.mirror.newest_block(chunk, index);
             for (u32 axis = 0; block && axis < 2; ++axis) {
-                const Column& column = state.layout.columns[component.first_column + static_cast<u32>(component.info->spatial_fields[axis])];
+                const Column& column =
+                    state.layout.columns[component.first_column + static_cast<u32>(component.info->spatial_fields[axis])];
                 const u32 lane = slot->place % lane_count;
-                client.now[axis] = chunk.origin[axis] +
-                                   (column.element_bytes == 2 ? column_data<i16>(block, column)[lane] : column_data<i32>(block, column)[lane]);
+                client.now[axis] = chunk.origin[axis] + (column.element_bytes == 2 ? column_data<i16>(block, column)[lane]
+                                                                                   : column_data<i32>(block, column)[lane]);
             }
         } else if (!client.held_valid)
             return false; // nothing to centre on yet; later the last place is kept
@@ -109,7 +111,8 @@ u64 visible_lanes(const ServerState& state, const ClientState& client, const Chu
 
 /// R4: what a difference in visibility means for one (client, chunk).
 void update_view(ServerState& state, ClientState& client, ClientChunk& view, const Chunk& chunk, u64 visible) {
-    const u64 rebound = (chunk.dirty_tick == state.tick ? chunk.rebound : 0) & (view.known | visible | view.visible);
+    const u64 rebound =
+        (chunk.dirty_tick == state.tick && !seeded_bug(SeededBug::reused_lane) ? chunk.rebound : 0) & (view.known | visible | view.visible);
     const u64 appeared_or_left = view.visible ^ visible;
     const u64 structural = appeared_or_left | rebound;
     view.visible = visible;
@@ -135,7 +138,10 @@ void update_client(ServerState& state, ClientState& client, WorkerState& worker,
     client.view_changed = false;
     if (!changed && !topology_changed && !state.any_view_change)
         return;
-    for (ClientChunk& view : client.chunks) {
+    for (u32 i = 0; i < client.chunks.size(); ++i) {
+        if (i + 3 < client.chunks.size())
+            state.mirror.prefetch_places(client.chunks[i + 3].chunk);
+        ClientChunk& view = client.chunks[i];
         const Chunk& chunk = state.mirror.chunk(view.chunk);
         if (changed || chunk.view_tick == state.tick || (view.visible == 0 && view.known == 0))
             update_view(state, client, view, chunk, visible_lanes(state, client, chunk, sees_space));
@@ -149,9 +155,12 @@ void run_interest_stage(ServerState& state) {
     const bool topology_changed = state.topology != state.last_topology;
     state.last_topology = state.topology;
     parallel_stage(state, Stage::interest, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {
-        for (u32 id = begin; id < end; ++id)
+        for (u32 id = begin; id < end; ++id) {
+            if (id + 1 < end)
+                prefetch_chunks(state.clients[id + 1]);
             if (state.clients[id].joined)
                 update_client(state, state.clients[id], worker, topology_changed);
+        }
     });
 }
 

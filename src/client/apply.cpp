@@ -272,7 +272,8 @@ void Client::Impl::apply_component(HeldChunk& chunk, const StagedSection& sectio
         remove = shown.same & ~present & before;
         if (both) {
             // R2: removed and inserted within one tick.
-            const u64 again = both & ((header(now).counter[0] ^ header(old).counter[0]) | (header(now).counter[1] ^ header(old).counter[1]));
+            const BlockHeader &a = header(now), &b = header(old);
+            const u64 again = both & ((a.counter[0] ^ b.counter[0]) | (a.counter[1] ^ b.counter[1]));
             insert |= again;
             remove |= again;
             if (both & ~again)

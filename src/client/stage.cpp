@@ -1,4 +1,5 @@
 // Decoding and judging: reads a message's sections and decides which can be applied, without changing anything that is kept.
+#include "src/base/seeded_bug.hpp"
 #include "src/client/client_impl.hpp"
 #include "src/registry/state_hash.hpp"
 #include "src/wire/masks.hpp"
@@ -75,7 +76,7 @@ Error Client::Impl::stage_section(Bytes message, Bytes payload, StagedSection& s
     if (error == Error::no_baseline) {
         // R5: what is older than all that is kept of its lanes says nothing any more, so it needs no baseline. A section that
         // also has other lanes cannot be read without, since its bits depend on what was present.
-        const bool superseded = section.chunk && tick_newer(section.chunk->versions[0]->tick, tick) &&
+        const bool superseded = section.chunk && decoded.lanes && tick_newer(section.chunk->versions[0]->tick, tick) &&
                                 (decoded.lanes & ~ChunkRings::newer_lanes(*section.chunk->versions[0], tick)) == 0;
         section.unapplied = !superseded;
         stats.unapplied_baseline += !superseded;
@@ -152,7 +153,7 @@ bool Client::Impl::opaque_reads(u32 component, Bytes bytes) {
 void Client::Impl::judge(StagedSection& section, Tick tick, bool& overtaken) {
     const u64 open = open_lanes(section.chunk, tick);
     // R3: a newer message said that the entity left. Unapplied, so that it is sent again if it is still true.
-    if (index.any_tombstone_newer(tick))
+    if (index.any_tombstone_newer(tick) && !seeded_bug(SeededBug::resurrected_entity))
         for (u64 m = section.lanes & open; m && !section.unapplied; m &= m - 1) {
             const u32 record = index.find(section.occupants->net_id[std::countr_zero(m)]);
             if (record == no_record || !index[record].buried || !tick_newer(index[record].tombstone, tick))

@@ -1,7 +1,7 @@
 #include "src/registry/section_format.hpp"
-#include "src/wire/kernels.hpp"
+#include "src/wire/lane_codes.hpp"
 #include "src/wire/masks.hpp"
-#include "src/wire/zstd.hpp"
+#include "src/registry/zstd.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <limits>
@@ -72,127 +72,80 @@ bool get_number(BitReader& reader, u32 length_bits, u32 value_bits, u64& value) 
     return length == 0 || value >> (length - 1) != 0;
 }
 
-// The inverse of merge4.
-inline void split4(u64 x, u32 width, u16* codes) {
-    const u64 value_mask = detail::low_bits(width) * 0x0000'0001'0000'0001;
-    x = (x & detail::low_bits(2 * width)) | x >> (2 * width) << 32;
-    x = (x & value_mask) | (x >> width & value_mask) << 16;
-    std::memcpy(codes, &x, 8);
-}
-
-// Reads codes; writes whole groups, so `codes` has code_capacity elements.
-void get_codes(BitReader& in, u16* codes, u32 count, u32 width) {
-    BitReader reader = in;
-    u32 i = 0;
-    for (; i + 4 <= count; i += 4)
-        split4(reader.get(4 * width), width, codes + i);
-    if (i < count)
-        split4(reader.get((count - i) * width), width, codes + i);
-    in = reader;
-}
-void get_codes(BitReader& in, u32* codes, u32 count, u32 width) {
-    BitReader reader = in;
-    for (u32 i = 0; i < count; ++i)
-        codes[i] = static_cast<u32>(reader.get(width));
-    in = reader;
-}
-void get_codes(BitReader& in, u64* codes, u32 count, u32 width) {
-    for (u32 i = 0; i < count; ++i)
-        codes[i] = in.get(width);
-}
-
-template <bool Wide, class Code>
-bool get_column(BitReader& reader, const Column& column, u32 count, Code* codes) {
-    const u32 width = static_cast<u32>(reader.get(column.width_bits));
+// The head of a column. Returns false for what no encoder writes.
+template <bool Wide>
+bool get_column_head(BitReader& reader, const Column& column, u32 count, u32& width, bool& sparse, u64& positions) {
+    width = static_cast<u32>(reader.get(column.width_bits));
     const u32 width_max = Wide ? wide_width(difference_bits(column)) : difference_bits(column);
     if (width > width_max || (Wide && width != wide_width(width)))
         return false;
-    if (width == 0) {
-        std::fill_n(codes, count, Code{0});
-        return true;
-    }
-    const bool sparse = reader.get_bit();
-    u64 mask = 0;
-    if (sparse) {
-        mask = reader.get(count);
-        if (mask == 0)
-            return false;
-    }
-    if (Wide)
+    sparse = width != 0 && reader.get_bit();
+    positions = sparse ? reader.get(count) : width != 0 ? detail::low_bits(count) : 0;
+    if (Wide && width != 0)
         reader.align();
-    if (!sparse) {
-        get_codes(reader, codes, count, width);
-    } else {
-        std::fill_n(codes, count, Code{0});
-        for (; mask != 0; mask &= mask - 1)
-            codes[std::countr_zero(mask)] = static_cast<Code>(reader.get(width));
-    }
-    return !reader.failed();
+    return (positions != 0 || width == 0) && !reader.failed();
 }
 
-struct Velocity {
-    const std::byte* data = nullptr; // null: not extrapolated
-    u32 element_bytes = 2;
-    u64 scale = 0;
-};
-
 template <class T>
-bool decode_values(const Column& column, const std::make_unsigned_t<T>* codes, const T* base, const Velocity& velocity, const LaneList& lanes,
-                   const Bounds& bounds, T* out) {
-    using Code = std::make_unsigned_t<T>;
-    const Code value_mask = column.angle_bits != 0 ? static_cast<Code>(detail::low_bits(column.angle_bits)) : static_cast<Code>(~Code{0});
-    if (sizeof(T) == 8 || lanes.count <= few_lanes_max) {
-        for (u32 i = 0; i < lanes.count; ++i) {
-            const u32 lane = lanes.lane[i];
-            Code value = static_cast<Code>(base[lane]);
-            if (velocity.data)
-                value = static_cast<Code>(value + static_cast<Code>(extrapolation(element(velocity.data, velocity.element_bytes, lane), velocity.scale)));
-            const Code difference = static_cast<Code>(static_cast<Code>(codes[i] >> 1) ^ static_cast<Code>(Code{0} - static_cast<Code>(codes[i] & 1)));
-            out[lane] = static_cast<T>(static_cast<Code>(static_cast<Code>(value + difference) & value_mask));
-        }
-    } else if constexpr (sizeof(T) < 8) {
-        alignas(64) T predicted[lane_count];
-        const T* prediction = base;
-        if (velocity.data) {
-            prediction = predicted;
-            if (sizeof(T) == 2 && velocity.element_bytes == 2) {
-                if constexpr (sizeof(T) == 2)
-                    kernels().predict16(base, reinterpret_cast<const i16*>(velocity.data), static_cast<u32>(velocity.scale), predicted);
-            } else {
-                for (u32 lane = 0; lane < lane_count; ++lane) {
-                    const i64 moved = extrapolation(element(velocity.data, velocity.element_bytes, lane), velocity.scale);
-                    predicted[lane] = static_cast<T>(static_cast<Code>(base[lane]) + static_cast<Code>(moved));
-                }
-            }
-        }
-        if constexpr (sizeof(T) == 2)
-            kernels().apply16(codes, prediction, lanes.mask, value_mask, out);
-        else
-            kernels().apply32(codes, prediction, lanes.mask, value_mask, out);
-    }
+bool within_bounds(const T* values, const LaneList& lanes, const Bounds& bounds) {
     if (!bounds.checked)
         return true;
-    if constexpr (sizeof(T) == 2) {
-        if (lanes.count == lane_count)
-            return kernels().within16(out, static_cast<i16>(bounds.minimum), static_cast<i16>(bounds.maximum));
-    } else if constexpr (sizeof(T) == 4) {
-        if (lanes.count == lane_count)
-            return kernels().within32(out, static_cast<i32>(bounds.minimum), static_cast<i32>(bounds.maximum));
-    }
     const T minimum = static_cast<T>(bounds.minimum), maximum = static_cast<T>(bounds.maximum);
+    if (lanes.count > few_lanes_max) {
+        if constexpr (sizeof(T) == 2)
+            return kernels().within16(values, lanes.mask, minimum, maximum);
+        else if constexpr (sizeof(T) == 4)
+            return kernels().within32(values, lanes.mask, minimum, maximum);
+    }
     bool within = true;
     for (u32 i = 0; i < lanes.count; ++i) {
-        const T value = out[lanes.lane[i]];
+        const T value = values[lanes.lane[i]];
         within &= value >= minimum && value <= maximum;
     }
     return within;
 }
 
+// Lane by lane: the cheapest way for few lanes. `positions` has the values that are not 0.
+template <class T>
+void decode_few(BitReader& reader, const Column& column, u32 width, u64 positions, const T* base, const Velocity& velocity,
+                const LaneList& lanes, T* out) {
+    using Code = std::make_unsigned_t<T>;
+    const Code value_mask = static_cast<Code>(detail::low_bits(difference_bits(column)));
+    const bool wrapped = column.angle_bits != 0;
+    for (u32 i = 0; i < lanes.count; ++i) {
+        const u32 lane = lanes.lane[i];
+        const Code code = positions >> i & 1 ? static_cast<Code>(reader.get(width)) : Code{0};
+        Code value = static_cast<Code>(static_cast<Code>(base[lane]) + unzigzag(code));
+        if (velocity.data)
+            value = static_cast<Code>(value + static_cast<Code>(velocity.moved(lane)));
+        out[lane] = static_cast<T>(wrapped ? static_cast<Code>(value & value_mask) : value);
+    }
+}
+
+// The same for many lanes: all 64 at once. Elements of other lanes become predictions, which mean nothing.
+template <class T>
+void decode_many(BitReader& reader, const Column& column, u32 width, u64 coded, const T* base, const Velocity& velocity, T* out) {
+    using Code = std::make_unsigned_t<T>;
+    const Code value_mask = static_cast<Code>(detail::low_bits(difference_bits(column)));
+    alignas(64) T predicted[lane_count];
+    alignas(64) Code codes[lane_count];
+    if (width == 0)
+        std::fill_n(codes, lane_count, Code{0});
+    else
+        get_lane_codes(reader, codes, coded, width);
+    const T* prediction = predict(base, velocity, predicted);
+    if constexpr (sizeof(T) == 2)
+        kernels().apply16(codes, prediction, value_mask, out);
+    else
+        kernels().apply32(codes, prediction, value_mask, out);
+}
+
 class BodyDecoder {
 public:
-    BodyDecoder(Bytes body, u32 cell_steps, const ChunkState& baseline, u64 baseline_lanes, DecodeBuffers::Impl& buffers, DecodedSection& out)
-        : reader_(body), cell_steps_(cell_steps), baseline_(baseline), baseline_lanes_(baseline_lanes), buffers_(buffers), layout_(buffers.layout),
-          out_(out) {}
+    BodyDecoder(Bytes body, u32 cell_steps, const ChunkState& baseline, u64 baseline_lanes, DecodeBuffers::Impl& buffers,
+                DecodedSection& out)
+        : reader_(body), cell_steps_(cell_steps), baseline_(baseline), baseline_lanes_(baseline_lanes), buffers_(buffers),
+          layout_(buffers.layout), out_(out) {}
 
     template <bool Wide>
     Error decode() {
@@ -232,7 +185,7 @@ private:
             u64 code = 0;
             if (!get_number(reader_, coordinate_length_bits, 32, code))
                 return false;
-            const i64 steps = static_cast<i64>(unzigzag32(static_cast<u32>(code))) * cell_steps_;
+            const i64 steps = static_cast<i64>(static_cast<i32>(unzigzag(static_cast<u32>(code)))) * cell_steps_;
             if (steps != static_cast<i32>(steps))
                 return false;
             origin = static_cast<i32>(steps);
@@ -320,45 +273,76 @@ private:
             return decode_opaque_head(component, *list, present & ~base_present);
         for (u32 i = info.first_column; i < info.first_column + info.column_count; ++i) {
             const Column& column = layout_.columns[i];
+            bool good = false;
             switch (column.element_bytes) {
             case 2:
-                if (!decode_column<Wide, i16>(i, *list))
-                    return false;
+                good = decode_column<Wide, i16>(i, *list);
+                clear_lanes<i16>(column, lanes_.mask & ~present);
                 break;
             case 4:
-                if (!decode_column<Wide, i32>(i, *list))
-                    return false;
+                good = decode_column<Wide, i32>(i, *list);
+                clear_lanes<i32>(column, lanes_.mask & ~present);
                 break;
             default:
-                if (!decode_column<Wide, i64>(i, *list))
-                    return false;
+                good = decode_column<Wide, i64>(i, *list);
+                clear_lanes<i64>(column, lanes_.mask & ~present);
             }
+            if (!good)
+                return false;
         }
         return !reader_.failed();
+    }
+
+    // Lanes that lack the component hold 0: deltas are taken against it.
+    template <class T>
+    void clear_lanes(const Column& column, u64 lanes) {
+        T* out = column_data<T>(buffers_.blocks[column.component], column);
+        for (; lanes != 0; lanes &= lanes - 1)
+            out[std::countr_zero(lanes)] = 0;
     }
 
     template <bool Wide, class T>
     bool decode_column(u32 index, const LaneList& lanes) {
         const Column& column = layout_.columns[index];
         T* out = column_data<T>(buffers_.blocks[column.component], column);
-        if (lanes.count != 0) {
-            alignas(64) std::make_unsigned_t<T> codes[code_capacity];
-            if (!get_column<Wide>(reader_, column, lanes.count, codes))
-                return false;
-            const std::byte* const* blocks = out_.full ? nullptr : baseline_.blocks;
-            Velocity velocity;
-            if (!out_.full && column.velocity_column >= 0) {
-                const Column& source = layout_.columns[column.velocity_column];
-                velocity.data = column_bytes(blocks, source);
-                velocity.element_bytes = source.element_bytes;
-                velocity.scale = extrapolation_scale(column.velocity_factor, out_.baseline_age);
-            }
-            const T* base = reinterpret_cast<const T*>(column_bytes(blocks, column));
-            if (!decode_values<T>(column, codes, base, velocity, lanes, buffers_.bounds[index], out))
-                return false;
+        if (lanes.count == 0)
+            return true;
+        if (out_.full && reader_.get_bit())
+            return decode_equal(column, lanes, out) && within_bounds(out, lanes, buffers_.bounds[index]);
+        u32 width = 0;
+        u64 positions = 0;
+        bool sparse = false;
+        if (!get_column_head<Wide>(reader_, column, lanes.count, width, sparse, positions))
+            return false;
+        const std::byte* const* blocks = out_.full ? nullptr : baseline_.blocks;
+        Velocity velocity;
+        if (!out_.full && column.velocity_column >= 0) {
+            const Column& source = layout_.columns[column.velocity_column];
+            velocity.data = column_bytes(blocks, source);
+            velocity.element_bytes = source.element_bytes;
+            velocity.scale = extrapolation_scale(column.velocity_factor, out_.baseline_age);
         }
-        for (u64 absent = lanes_.mask & ~lanes.mask; absent != 0; absent &= absent - 1)
-            out[std::countr_zero(absent)] = 0;
+        const T* base = reinterpret_cast<const T*>(column_bytes(blocks, column));
+        if (sizeof(T) == 8 || lanes.count <= few_lanes_max) {
+            decode_few(reader_, column, width, positions, base, velocity, lanes, out);
+        } else if constexpr (sizeof(T) < 8) {
+            decode_many(reader_, column, width, sparse ? spread_bits(positions, lanes) : lanes.mask, base, velocity, out);
+        }
+        return within_bounds(out, lanes, buffers_.bounds[index]);
+    }
+
+    // One number for all lanes (full sections).
+    template <class T>
+    bool decode_equal(const Column& column, const LaneList& lanes, T* out) {
+        using Code = std::make_unsigned_t<T>;
+        u64 code = 0;
+        if (!get_number(reader_, column.width_bits, difference_bits(column), code))
+            return false;
+        Code value = unzigzag(static_cast<Code>(code));
+        if (column.angle_bits != 0)
+            value = static_cast<Code>(value & detail::low_bits(column.angle_bits));
+        for (u32 i = 0; i < lanes.count; ++i)
+            out[lanes.lane[i]] = static_cast<T>(value);
         return true;
     }
 

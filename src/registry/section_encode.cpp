@@ -1,7 +1,8 @@
 #include "src/registry/section_format.hpp"
 #include "src/wire/kernels.hpp"
+#include "src/wire/lane_codes.hpp"
 #include "src/wire/masks.hpp"
-#include "src/wire/zstd.hpp"
+#include "src/registry/zstd.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <type_traits>
@@ -20,146 +21,112 @@ void put_number(BitWriter& writer, u64 value, u32 length_bits) {
     writer.put(value, length);
 }
 
-// Four 16-bit codes of `width` bits become 4 * width bits.
-inline u64 merge4(const u16* codes, u32 width) {
-    constexpr u64 even = 0x0000'ffff'0000'ffff;
-    u64 x;
-    std::memcpy(&x, codes, 8);
-    x = (x & even) | (x & ~even) >> (16 - width);
-    return (x & 0xffff'ffff) | x >> 32 << (2 * width);
-}
-
-void put_codes(BitWriter& out, const u16* codes, u32 count, u32 width) {
-    BitWriter writer = out; // a local copy stays in registers
-    u32 i = 0;
-    for (; i + 4 <= count; i += 4)
-        writer.put(merge4(codes + i, width), 4 * width);
-    if (i < count)
-        writer.put(merge4(codes + i, width), (count - i) * width);
-    out = writer;
-}
-
-void put_codes(BitWriter& out, const u32* codes, u32 count, u32 width) {
-    if (width <= 16) {
-        u16 narrow[code_capacity];
-        for (u32 i = 0; i < count; ++i)
-            narrow[i] = static_cast<u16>(codes[i]);
-        for (u32 i = 0; i < 3; ++i)
-            narrow[count + i] = 0;
-        put_codes(out, narrow, count, width);
-        return;
-    }
-    BitWriter writer = out;
-    u32 i = 0;
-    for (; i + 2 <= count; i += 2)
-        writer.put(codes[i] | static_cast<u64>(codes[i + 1]) << width, 2 * width);
-    if (i < count)
-        writer.put(codes[i], width);
-    out = writer;
-}
-
-void put_codes(BitWriter& writer, const u64* codes, u32 count, u32 width) {
-    for (u32 i = 0; i < count; ++i)
-        writer.put(codes[i], width);
-}
-
-u64 nonzero(const u16* codes, u32 count) { return kernels().nonzero16(codes, count); }
-u64 nonzero(const u32* codes, u32 count) { return kernels().nonzero32(codes, count); }
-u64 nonzero(const u64* codes, u32 count) {
-    u64 mask = 0;
-    for (u32 i = 0; i < count; ++i)
-        mask |= static_cast<u64>(codes[i] != 0) << i;
-    return mask;
-}
-
-template <bool Wide, class Code>
-void put_column(BitWriter& writer, const Code* codes, u32 count, Code any, u32 width_bits) {
-    const u32 width = Wide ? wide_width(static_cast<u32>(std::bit_width(any))) : static_cast<u32>(std::bit_width(any));
-    if (width == 0) {
-        writer.put(0, width_bits);
-        return;
-    }
-    u64 mask = 0;
+struct ColumnForm {
+    u32 width = 0;
     bool sparse = false;
-    if (width > 1) {
-        if (count <= few_lanes_max) {
-            for (u32 i = 0; i < count; ++i)
-                mask |= static_cast<u64>(codes[i] != 0) << i;
-        } else {
-            mask = nonzero(codes, count);
-        }
-        sparse = count + static_cast<u32>(std::popcount(mask)) * width < count * width;
+};
+// Chooses the form of a column and writes its head. `any` is the OR of its codes, `nonzero_count` of which are not 0.
+template <bool Wide>
+ColumnForm put_column_head(BitWriter& writer, const Column& column, u64 any, u32 count, u32 nonzero_count) {
+    ColumnForm form{static_cast<u32>(std::bit_width(any))};
+    if (Wide)
+        form.width = wide_width(form.width);
+    if (form.width == 0) {
+        writer.put(0, column.width_bits);
+    } else {
+        form.sparse = count + nonzero_count * form.width < count * form.width;
+        writer.put(form.width | static_cast<u64>(form.sparse) << column.width_bits, column.width_bits + 1u);
     }
-    writer.put(width | static_cast<u64>(sparse) << width_bits, width_bits + 1);
-    if (sparse)
-        writer.put(mask, count);
+    return form;
+}
+
+// In a full section a column of equal values is one number. Returns false, with the form bit written, if they differ.
+template <class T>
+bool put_equal_column(BitWriter& writer, const Column& column, const T* current, const LaneList& lanes) {
+    using Code = std::make_unsigned_t<T>;
+    const T first = current[lanes.lane[0]];
+    for (u32 i = 1; i < lanes.count; ++i) {
+        if (current[lanes.lane[i]] != first) {
+            writer.put(0, 1);
+            return false;
+        }
+    }
+    const u32 wrap = sizeof(T) * 8 - difference_bits(column);
+    const T value = static_cast<T>(static_cast<T>(static_cast<Code>(static_cast<Code>(first) << wrap)) >> wrap);
+    writer.put(1, 1);
+    put_number(writer, zigzag(value), column.width_bits);
+    return true;
+}
+
+// Writes one column and says whether any value differs from the baseline's. Lane by lane: the cheapest way for few lanes.
+template <bool Wide, class T>
+bool encode_few(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity,
+                const LaneList& lanes) {
+    using Code = std::make_unsigned_t<T>;
+    const u32 wrap = sizeof(T) * 8 - difference_bits(column);
+    Code codes[lane_count];
+    Code any = 0, differs = 0;
+    u64 nonzero = 0;
+    for (u32 i = 0; i < lanes.count; ++i) {
+        const u32 lane = lanes.lane[i];
+        Code prediction = static_cast<Code>(base[lane]);
+        differs = static_cast<Code>(differs | (static_cast<Code>(current[lane]) ^ prediction));
+        if (velocity.data)
+            prediction = static_cast<Code>(prediction + static_cast<Code>(velocity.moved(lane)));
+        const Code raw = static_cast<Code>(static_cast<Code>(current[lane]) - prediction);
+        codes[i] = zigzag(static_cast<T>(static_cast<T>(static_cast<Code>(raw << wrap)) >> wrap));
+        any = static_cast<Code>(any | codes[i]);
+        nonzero |= static_cast<u64>(codes[i] != 0) << i;
+    }
+    const ColumnForm form = put_column_head<Wide>(writer, column, any, lanes.count, static_cast<u32>(std::popcount(nonzero)));
+    if (form.width == 0)
+        return differs != 0;
+    if (form.sparse)
+        writer.put(nonzero, lanes.count);
+    else
+        nonzero = detail::low_bits(lanes.count);
     if (Wide)
         writer.align();
-    if (!sparse) {
-        put_codes(writer, codes, count, width);
-        return;
-    }
-    for (; mask != 0; mask &= mask - 1)
-        writer.put(codes[std::countr_zero(mask)], width);
+    for (; nonzero != 0; nonzero &= nonzero - 1)
+        writer.put(codes[std::countr_zero(nonzero)], form.width);
+    return differs != 0;
 }
 
-struct Velocity {
-    const std::byte* data = nullptr; // null: not extrapolated
-    u32 element_bytes = 2;
-    u64 scale = 0;
-};
-
-// Writes one column and says whether any value differs from the baseline's.
+// The same for many lanes: all 64 at once.
 template <bool Wide, class T>
-bool encode_column(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity, const LaneList& lanes) {
-    using Code = std::make_unsigned_t<T>;
-    constexpr u32 bits = sizeof(T) * 8;
-    const u32 wrap = bits - difference_bits(column);
-    alignas(64) Code codes[code_capacity];
-    Code any = 0;
+bool encode_many(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity,
+                 const LaneList& lanes) {
+    alignas(64) T predicted[lane_count];
+    alignas(64) std::make_unsigned_t<T> codes[lane_count];
     bool differs = false;
-    if (sizeof(T) == 8 || lanes.count <= few_lanes_max) {
-        Code difference_or = 0;
-        for (u32 i = 0; i < lanes.count; ++i) {
-            const u32 lane = lanes.lane[i];
-            Code prediction = static_cast<Code>(base[lane]);
-            difference_or = static_cast<Code>(difference_or | (static_cast<Code>(current[lane]) ^ prediction));
-            if (velocity.data)
-                prediction = static_cast<Code>(prediction + static_cast<Code>(extrapolation(element(velocity.data, velocity.element_bytes, lane), velocity.scale)));
-            const Code raw = static_cast<Code>(static_cast<Code>(current[lane]) - prediction);
-            const T difference = static_cast<T>(static_cast<T>(static_cast<Code>(raw << wrap)) >> wrap);
-            const Code code = static_cast<Code>(static_cast<Code>(static_cast<Code>(difference) << 1) ^ static_cast<Code>(difference >> (bits - 1)));
-            any = static_cast<Code>(any | code);
-            codes[i] = code;
-        }
-        for (u32 i = 0; i < 3; ++i)
-            codes[lanes.count + i] = 0;
-        differs = difference_or != 0;
-    } else if constexpr (sizeof(T) < 8) {
-        alignas(64) T predicted[lane_count];
-        const T* prediction = base;
-        if (velocity.data) {
-            prediction = predicted;
-            if (sizeof(T) == 2 && velocity.element_bytes == 2) {
-                if constexpr (sizeof(T) == 2)
-                    kernels().predict16(base, reinterpret_cast<const i16*>(velocity.data), static_cast<u32>(velocity.scale), predicted);
-            } else {
-                for (u32 lane = 0; lane < lane_count; ++lane) {
-                    const i64 moved = extrapolation(element(velocity.data, velocity.element_bytes, lane), velocity.scale);
-                    predicted[lane] = static_cast<T>(static_cast<Code>(base[lane]) + static_cast<Code>(moved));
-                }
-            }
-            for (u32 i = 0; i < lanes.count && !differs; ++i)
-                differs = current[lanes.lane[i]] != base[lanes.lane[i]];
-        }
-        if constexpr (sizeof(T) == 2)
-            any = kernels().codes16(current, prediction, lanes.mask, difference_bits(column), codes);
-        else
-            any = kernels().codes32(current, prediction, lanes.mask, difference_bits(column), codes);
-        differs |= !velocity.data && any != 0;
-    }
-    put_column<Wide>(writer, codes, lanes.count, any, column.width_bits);
+    for (u32 i = 0; velocity.data && i < lanes.count && !differs; ++i)
+        differs = current[lanes.lane[i]] != base[lanes.lane[i]];
+    const T* prediction = predict(base, velocity, predicted);
+    LaneCodes found;
+    if constexpr (sizeof(T) == 2)
+        found = kernels().codes16(current, prediction, lanes.mask, difference_bits(column), codes);
+    else
+        found = kernels().codes32(current, prediction, lanes.mask, difference_bits(column), codes);
+    differs |= !velocity.data && found.any != 0;
+    const u32 nonzero_count = static_cast<u32>(std::popcount(found.nonzero));
+    const ColumnForm form = put_column_head<Wide>(writer, column, found.any, lanes.count, nonzero_count);
+    if (form.width == 0)
+        return differs;
+    if (form.sparse)
+        writer.put(select_bits(found.nonzero, lanes), lanes.count);
+    if (Wide)
+        writer.align();
+    put_lane_codes(writer, codes, form.sparse ? found.nonzero : lanes.mask, form.width);
     return differs;
+}
+
+template <bool Wide, class T>
+bool encode_column(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity,
+                   const LaneList& lanes) {
+    if constexpr (sizeof(T) < 8)
+        if (lanes.count > few_lanes_max)
+            return encode_many<Wide>(writer, column, current, base, velocity, lanes);
+    return encode_few<Wide>(writer, column, current, base, velocity, lanes);
 }
 
 class BodyEncoder {
@@ -203,7 +170,7 @@ private:
             for (const i32 origin : input_.origin) {
                 const i64 coordinate = origin / static_cast<i64>(input_.cell_steps);
                 THRONG_ASSERT(coordinate * static_cast<i64>(input_.cell_steps) == origin);
-                put_number(writer, zigzag32(static_cast<i32>(coordinate)), coordinate_length_bits);
+                put_number(writer, zigzag(static_cast<i32>(coordinate)), coordinate_length_bits);
             }
         }
         u32 smallest = ~0u, index_or = 0;
@@ -324,13 +291,19 @@ private:
             velocity.scale = extrapolation_scale(column.velocity_factor, age());
         }
         switch (column.element_bytes) {
-        case 2:
-            return encode_column<Wide>(writer, column, reinterpret_cast<const i16*>(current), reinterpret_cast<const i16*>(base), velocity, lanes);
-        case 4:
-            return encode_column<Wide>(writer, column, reinterpret_cast<const i32*>(current), reinterpret_cast<const i32*>(base), velocity, lanes);
-        default:
-            return encode_column<Wide>(writer, column, reinterpret_cast<const i64*>(current), reinterpret_cast<const i64*>(base), velocity, lanes);
+        case 2: return encode_elements<Wide, i16>(writer, column, current, base, velocity, lanes);
+        case 4: return encode_elements<Wide, i32>(writer, column, current, base, velocity, lanes);
+        default: return encode_elements<Wide, i64>(writer, column, current, base, velocity, lanes);
         }
+    }
+
+    template <bool Wide, class T>
+    bool encode_elements(BitWriter& writer, const Column& column, const std::byte* current, const std::byte* base, const Velocity& velocity,
+                         const LaneList& lanes) {
+        const T* elements = reinterpret_cast<const T*>(current);
+        if (full_ && put_equal_column(writer, column, elements, lanes))
+            return true;
+        return encode_column<Wide>(writer, column, elements, reinterpret_cast<const T*>(base), velocity, lanes);
     }
 
     void encode_opaque_head(BitWriter& writer, u32 component, const LaneList& present, u64 carried) {

@@ -1,16 +1,15 @@
 #pragma once
 // What the two halves of the section codec share. See docs/wire.md 2.
 #include "src/registry/section.hpp"
+#include "src/wire/kernels.hpp"
 #include "throng/wire.hpp"
 #include <bit>
+#include <type_traits>
 
 namespace throng::section {
 
-static_assert(std::endian::native == std::endian::little, "columns are packed several elements at a time");
-
 inline constexpr u32 flag_full = 1;
 inline constexpr u32 flag_zstd = 2;
-inline constexpr u32 width_bits_64 = 7;       // the largest Column::width_bits
 inline constexpr u32 opaque_width_bits = 5;
 inline constexpr u32 opaque_width_max = 17;   // opaque_bytes_max is at most 2^16
 inline constexpr u32 net_index_length_bits = 6;
@@ -57,8 +56,15 @@ inline u64 spread_bits(u64 packed, const LaneList& list) {
 
 constexpr u32 wide_width(u32 width) { return width == 0 ? 0 : width <= 8 ? 8 : width <= 16 ? 16 : width <= 32 ? 32 : 64; }
 
-constexpr u32 zigzag32(i32 value) { return static_cast<u32>(value) << 1 ^ static_cast<u32>(value >> 31); }
-constexpr i32 unzigzag32(u32 code) { return static_cast<i32>(code >> 1 ^ (0 - (code & 1))); }
+template <class T>
+constexpr std::make_unsigned_t<T> zigzag(T value) {
+    using Code = std::make_unsigned_t<T>;
+    return static_cast<Code>(static_cast<Code>(static_cast<Code>(value) << 1) ^ static_cast<Code>(value >> (sizeof(T) * 8 - 1)));
+}
+template <class Code>
+constexpr Code unzigzag(Code code) {
+    return static_cast<Code>(static_cast<Code>(code >> 1) ^ static_cast<Code>(Code{0} - static_cast<Code>(code & 1)));
+}
 
 /// velocity * age * factor, before the shift; modulo 2^64.
 constexpr u64 extrapolation_scale(i64 factor, u32 age) {
@@ -76,6 +82,32 @@ inline i64 element(const std::byte* data, u32 element_bytes, u32 lane) {
     case 4: return reinterpret_cast<const i32*>(data)[lane];
     default: return reinterpret_cast<const i64*>(data)[lane];
     }
+}
+
+/// What an extrapolated column adds to the baseline's values.
+struct Velocity {
+    const std::byte* data = nullptr; // the baseline's velocity column; null: not extrapolated
+    u32 element_bytes = 2;
+    u64 scale = 0;
+
+    i64 moved(u32 lane) const { return extrapolation(element(data, element_bytes, lane), scale); }
+};
+
+/// The predictions of all lanes: `base` itself, or in `room`.
+template <class T>
+const T* predict(const T* base, const Velocity& velocity, T* room) {
+    if (!velocity.data)
+        return base;
+    if constexpr (sizeof(T) == 2) {
+        if (velocity.element_bytes == 2) {
+            kernels().predict16(base, reinterpret_cast<const i16*>(velocity.data), static_cast<u32>(velocity.scale), room);
+            return room;
+        }
+    }
+    using Code = std::make_unsigned_t<T>;
+    for (u32 lane = 0; lane < lane_count; ++lane)
+        room[lane] = static_cast<T>(static_cast<Code>(static_cast<Code>(base[lane]) + static_cast<Code>(velocity.moved(lane))));
+    return room;
 }
 
 /// Where the elements of a column are in a state that may lack the block.

@@ -107,7 +107,7 @@ void Mirror::open_version(Chunk& chunk, Tick tick) {
     }
     const u32 before = chunk.newest;
     if (chunk.version_count) {
-        chunk.newest = (chunk.newest + 1) % history_max;
+        chunk.newest = static_cast<u8>((chunk.newest + 1) % history_max);
         std::memcpy(chunk.blocks + chunk.newest * stride_, chunk.blocks + before * stride_, stride_ * sizeof(std::byte*));
     }
     ++chunk.version_count;

@@ -39,8 +39,9 @@ const char* invalid_field(const LinkConfig& config) {
 }
 
 const char* to_string(Fate fate) {
-    constexpr const char* names[fate_count] = {"delivered", "lost",      "burst", "blacked_out", "rate_dropped", "overflowed",   "truncated",
-                                               "corrupted", "discarded", "sent",  "duplicated",  "reordered",    "retransmitted"};
+    constexpr const char* names[fate_count] = {"delivered", "lost", "burst", "blacked_out", "rate_dropped", "overflowed",
+                                               "truncated", "corrupted", "discarded", "sent", "duplicated",
+                                               "reordered", "retransmitted"};
     return static_cast<u32>(fate) < fate_count ? names[static_cast<u32>(fate)] : "unknown";
 }
 

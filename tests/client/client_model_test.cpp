@@ -239,7 +239,8 @@ struct Run {
                         section.ids[lane] = lanes[lane].id;
                         section.hp[lane] = static_cast<u32>(*lanes[lane].hp);
                     } else if (kept(chunk, lane, *section.part.baseline, tick)) {
-                        section.hp[lane] = static_cast<u32>(*lanes[lane].hp) - static_cast<u32>(*truth.at(*section.part.baseline)[chunk][lane].hp);
+                        const Chunk& before = truth.at(*section.part.baseline)[chunk];
+                        section.hp[lane] = static_cast<u32>(*lanes[lane].hp) - static_cast<u32>(*before.at(lane).hp);
                     } else {
                         continue;
                     }

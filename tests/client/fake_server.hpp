@@ -98,7 +98,7 @@ public:
     std::vector<std::byte> message(Tick tick, std::vector<Part> parts, u8 settled_age = 255, bool hash_wanted = false) {
         return message_with_id(next_id++, tick, parts, settled_age, hash_wanted);
     }
-    std::vector<std::byte> message_with_id(u16 id, Tick tick, const std::vector<Part>& parts, u8 settled_age = 255, bool hash_wanted = false) {
+    std::vector<std::byte> message_with_id(u16 id, Tick tick, const std::vector<Part>& parts, u8 settled_age, bool hash_wanted) {
         std::vector<std::byte> out(state_header_bytes);
         write_state_header(out.data(), {id, tick, settled_age, hash_wanted});
         u32 previous = 0;

@@ -56,7 +56,11 @@ struct Fixture {
     Protocol protocol;
     Fixture() {
         const Range map{-1000, 1000, 0.01};
-        protocol.component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z).extrapolated_by(&Speed::x, &Speed::z);
+        protocol.component<Place>("place")
+            .field(&Place::x, map)
+            .field(&Place::z, map)
+            .spatial(&Place::x, &Place::z)
+            .extrapolated_by(&Speed::x, &Speed::z);
         protocol.component<Speed>("speed").field(&Speed::x, Range{-20, 20, 0.01}).field(&Speed::z, Range{-20, 20, 0.01});
         protocol.component<Life>("life").field(&Life::hp).field(&Life::angry).field(&Life::target);
         protocol.opaque<Note>("note", sizeof(Note), write_note, read_note);

@@ -80,9 +80,11 @@ unsigned long run(u32 warm_up, u32 measured, u32 reserve_messages, u64& delivere
         const TimeUs now = tick * TimeUs(50'000);
         network.server().poll(now, server_count);
         for (ClientId id = 0; id < client_count; ++id)
-            for (u32 m = 0; m < 4; ++m)
-                if (network.server().send(id, Channel(m % 3), Bytes(bytes, 1 + (id * 131 + tick * 37 + m * 499) % 1200)) != SendResult::accepted)
+            for (u32 m = 0; m < 4; ++m) {
+                const Bytes message(bytes, 1 + (id * 131 + tick * 37 + m * 499) % 1200);
+                if (network.server().send(id, Channel(m % 3), message) != SendResult::accepted)
                     std::abort();
+            }
         network.server().flush(now);
         for (ClientId id = 0; id < client_count; ++id) {
             ClientBackend& client = network.client(id);

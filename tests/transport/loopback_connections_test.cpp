@@ -26,7 +26,8 @@ TEST_SUITE("transport") {
         LoopbackNetwork network(LoopbackConfig{});
         for (ClientId id = 0; id < 4; ++id)
             CHECK(network.connect() == id);
-        CHECK(poll(network, 0) == Events{{Event::connect, 0, {}, {}}, {Event::connect, 1, {}, {}}, {Event::connect, 2, {}, {}}, {Event::connect, 3, {}, {}}});
+        CHECK(poll(network, 0) == Events{{Event::connect, 0, {}, {}}, {Event::connect, 1, {}, {}},
+                                         {Event::connect, 2, {}, {}}, {Event::connect, 3, {}, {}}});
         CHECK(poll(network, 1).empty());
 
         network.disconnect(1); // the client leaves
@@ -202,7 +203,8 @@ TEST_SUITE("transport") {
     }
 
     TEST_CASE("limits that cannot work and too many connections are misuse") {
-        const AssertHandler previous = set_assert_handler([](const char* expression, const char*, int) { throw std::runtime_error(expression); });
+        const AssertHandler previous =
+            set_assert_handler([](const char* expression, const char*, int) { throw std::runtime_error(expression); });
         LoopbackConfig config;
         config.client_max = 2;
         LoopbackNetwork network(config);

@@ -54,7 +54,9 @@ struct Pair {
     }
     explicit Pair(const LinkConfig& down) : Pair(LoopbackConfig{}, down) {}
 
-    SendResult send(std::string_view text, Channel channel = Channel::unreliable) { return network.server().send(id, channel, bytes_of(text)); }
+    SendResult send(std::string_view text, Channel channel = Channel::unreliable) {
+        return network.server().send(id, channel, bytes_of(text));
+    }
     void flush() { network.server().flush(now); }
     void poll() { network.client(id).poll(now, log); }
     void advance(TimeUs us) {
