@@ -23,41 +23,42 @@ throng_missing() {
     throng_has_header doctest/doctest.h || echo doctest-dev
 }
 
-# Installs packages, quietly. The log goes to the file named first.
-throng_apt() {
-    local log=$1 as_root=()
-    shift
-    if [ "$(id -u)" != 0 ]; then
-        throng_has_program sudo && sudo -n true 2>/dev/null </dev/null || return 1
-        as_root=(sudo -n)
-    fi
+# Prints the words that run apt-get with rights, or fails.
+throng_apt_get() {
     throng_has_program apt-get || return 1
-    local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
-    "${install[@]}" >"$log" 2>&1 </dev/null && return 0
-    # A bare machine has no package lists, an old one stale ones.
-    "${as_root[@]}" apt-get update >>"$log" 2>&1 </dev/null
-    "${install[@]}" >>"$log" 2>&1 </dev/null
+    if [ "$(id -u)" = 0 ]; then
+        echo env DEBIAN_FRONTEND=noninteractive apt-get
+    else
+        throng_has_program sudo && sudo -n true >/dev/null 2>&1 </dev/null || return 1
+        echo sudo -n env DEBIAN_FRONTEND=noninteractive apt-get
+    fi
 }
 
-# Makes the packages whose names the given function prints present, or prints one line and exits 2.
+# Makes what the given function finds missing present, or prints one line with the package names and exits 2.
 throng_require() {
-    local missing log
+    local missing apt log why
     missing=$("$1" | tr '\n' ' ')
     throng_installed=no
     [ -n "$missing" ] || return 0
-    missing=${missing% }
-    echo "installing: $missing"
-    log=$(mktemp)
-    # shellcheck disable=SC2086 # one word a package
-    throng_apt "$log" $missing
-    if [ -n "$("$1")" ]; then
-        local why="needs root, or sudo without a password, and apt-get"
-        [ -s "$log" ] && why="$(grep -m 1 '^E:' "$log" || tail -n 1 "$log")"
-        echo "these packages are missing and could not be installed ($why): $missing" >&2
-        rm -f "$log"
+    if ! apt=$(throng_apt_get); then
+        echo "missing packages (installing them needs apt-get and root, or sudo without a password): ${missing% }" >&2
         exit 2
     fi
+    echo "installing: ${missing% }"
+    log=$(mktemp)
+    # A bare machine has no package lists, an old one stale ones: those are fetched only when the first try fails.
+    # shellcheck disable=SC2086 # words
+    {
+        $apt install -y --no-install-recommends $missing ||
+            { $apt update && $apt install -y --no-install-recommends $missing; }
+    } >"$log" 2>&1 </dev/null
+    why=$(grep '^E:' "$log" | tail -n 1)
     rm -f "$log"
+    missing=$("$1" | tr '\n' ' ')
+    if [ -n "$missing" ]; then
+        echo "missing packages (apt-get could not install them${why:+; $why}): ${missing% }" >&2
+        exit 2
+    fi
     throng_installed=yes
 }
 

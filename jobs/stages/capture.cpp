@@ -1,6 +1,7 @@
 // Capture: touched lanes are quantised once into mirror columns. A lane is dirty only if a quantised value, its presence, its insert
 // counter or its occupant differs; a chunk where nothing differs opens no version. One worker a chunk.
 #include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
 #include "src/registry/field_io.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
@@ -20,7 +21,7 @@ struct Capture {
     const std::byte* rows_of[Protocol::component_count_max][lane_count];     // their rows, by rank in lanes_with
 
     void occupants();
-    void find_rows(u32 index, u64 lanes);
+    void find_rows(u32 index, u64 lanes, u64 marked);
     void component(u32 index, u64 lanes);
     u64 fields(const LayoutComponent& component, u32 index, u64 lanes, const std::byte* const* rows, u64 changed_structure);
     u64 opaque(const LayoutComponent& component, u32 index, u64& present, const std::byte* const* rows, u64 inserted);
@@ -58,6 +59,8 @@ void Capture::references(const Column&, const FieldInfo& field, u32 component_in
         out[i] = 0;
         if (!target.entity_id)
             continue;
+        if (seeded_bug(SeededBug::wrong_reference) && target.entity_idx < state.slots.size() && state.slots[target.entity_idx].entity_id)
+            target.entity_id = state.slots[target.entity_idx].entity_id;
         if (const Slot* slot = state.slot_of(target))
             out[i] = static_cast<i64>(slot->net_id.value);
         else if (state.world.entity_at(target.entity_idx).entity_id == target.entity_id)
@@ -153,14 +156,15 @@ void zero_lanes(T* column, u64 lanes) {
         column[std::countr_zero(left)] = 0;
 }
 
-/// Looks up the rows of all touched lanes first, so that their cache misses overlap.
-void Capture::find_rows(u32 index, u64 lanes) {
+/// Finds the rows of all touched lanes first, so that their cache misses overlap. The mark stage left the rows of `marked` lanes.
+void Capture::find_rows(u32 index, u64 lanes, u64 marked) {
     const ComponentId id = state.layout.components[index].info->id;
     const PoolBase* pool = state.world.pool_of(id);
+    const u32* marked_rows = state.marked_rows.data() + (chunk.number * state.layout.component_count + index) * lane_count;
     u32 count = 0;
     for (u64 left = pool ? lanes & chunk.alive : 0; left; left &= left - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(left));
-        const u32 dense = state.world.dense_index(chunk.entity_idx[lane], id);
+        const u32 dense = marked >> lane & 1 ? marked_rows[lane] : state.world.dense_index(chunk.entity_idx[lane], id);
         if (dense == no_row)
             continue;
         rows_of[index][count] = static_cast<const std::byte*>(pool->row(dense));
@@ -238,16 +242,18 @@ void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
     const Tick last_dirty = chunk.dirty_tick;
     chunk.dirty_tick = state.tick;
     capture.occupants();
-    u64* touched = state.touched.data() + chunk.number * state.layout.component_count;
-    for (u32 c = 0; c < state.layout.component_count; ++c)
-        if (touched[c])
-            capture.find_rows(c, touched[c]);
+    const u32 components = state.layout.component_count;
+    u64* touched = state.touched.data() + chunk.number * components;
+    u64* marked = state.marked.data() + chunk.number * components;
+    for (u32 c = 0; c < components; ++c)
+        if (touched[c] | marked[c])
+            capture.find_rows(c, touched[c] | marked[c], marked[c] & ~touched[c]);
     u64 spatial = 0;
-    for (u32 c = 0; c < state.layout.component_count; ++c) {
-        const u64 lanes = touched[c];
+    for (u32 c = 0; c < components; ++c) {
+        const u64 lanes = touched[c] | marked[c];
         if (!lanes)
             continue;
-        touched[c] = 0;
+        touched[c] = marked[c] = 0;
         capture.component(c, lanes);
         if (static_cast<i32>(c) == state.layout.spatial_component)
             spatial = lanes;
@@ -266,24 +272,33 @@ void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
     worker.counts.lanes_dirty += static_cast<u32>(std::popcount(capture.dirty));
 }
 
-/// Capture's misses, two chunks ahead: first what the chunk says about its lanes, then the entities and columns themselves.
+/// Capture's misses, a few chunks ahead: first what says where things are, then the rows and columns themselves.
 void prefetch_ahead(const ServerState& state, u32 i, u32 count) {
     const u32 components = state.layout.component_count;
-    if (i + 2 < count) {
-        const Chunk& later = state.mirror.chunk(state.touched_list[i + 2]);
-        __builtin_prefetch(&later);
-        for (u32 lane = 0; lane < lane_count; lane += 16)
-            __builtin_prefetch(later.entity_idx + lane);
+    if (i + 4 < count) {
+        const Chunk& later = state.mirror.chunk(state.touched_list[i + 4]);
+        state.mirror.prefetch(later.number);
         __builtin_prefetch(&later.structural);
-        __builtin_prefetch(&state.touched[later.number * components]);
+        __builtin_prefetch(&state.marked[later.number * components]);
+    }
+    if (i + 2 < count) {
+        const Chunk& next = state.mirror.chunk(state.touched_list[i + 2]);
+        for (u32 c = 0; c < components; ++c)
+            if (state.marked[next.number * components + c])
+                for (u32 lane = 0; lane < lane_count; lane += 16)
+                    __builtin_prefetch(&state.marked_rows[(next.number * components + c) * lane_count + lane]);
+        if (next.version_count)
+            state.mirror.prefetch_table(next, next.newest);
     }
     if (i + 1 < count) {
         const Chunk& next = state.mirror.chunk(state.touched_list[i + 1]);
-        u64 lanes = 0;
         for (u32 c = 0; c < components; ++c)
-            lanes |= state.touched[next.number * components + c];
-        for (u64 left = lanes; left; left &= left - 1)
-            state.world.prefetch(next.entity_idx[std::countr_zero(left)]);
+            if (const u64 lanes = state.marked[next.number * components + c]) {
+                const PoolBase& pool = *state.world.pool_of(state.layout.components[c].info->id);
+                const u32* rows = &state.marked_rows[(next.number * components + c) * lane_count];
+                for (u64 left = lanes; left; left &= left - 1)
+                    __builtin_prefetch(pool.row(rows[std::countr_zero(left)]));
+            }
         if (next.version_count)
             state.mirror.prefetch_version(next, next.newest);
     }

@@ -1,6 +1,7 @@
 // Encode: every key of the tick once, into the worker's arena. A payload larger than a packet is split by lanes into self-contained
 // parts (R13); a single lane that is larger goes by the Ordered channel, in assemble.
 #include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <bit>
@@ -9,13 +10,14 @@ namespace throng {
 namespace {
 
 struct Encoder {
+    Encoder(ServerState& s, WorkerState& w, Key& k, const Chunk& c) : state(s), worker(w), key(k), chunk(c) {}
     ServerState& state;
     WorkerState& worker;
     Key& key;
     const Chunk& chunk;
     EncodeInput input;
-    Part parts[lane_count];
     u32 part_count = 0;
+    Part parts[lane_count]; // the first part_count of them
 
     /// Encodes `lanes` as one part, or as several if it comes out larger than a packet.
     void encode(u64 lanes);
@@ -59,12 +61,12 @@ void Encoder::encode(u64 lanes) {
 
 void encode_key(ServerState& state, WorkerState& worker, Key& key) {
     Chunk& chunk = state.mirror.chunk(key.chunk);
-    Encoder encoder{state, worker, key, chunk, {}, {}, 0};
+    Encoder encoder(state, worker, key, chunk);
     EncodeInput& input = encoder.input;
     input.layout = &state.layout;
     input.current = state.mirror.state(chunk, chunk.newest);
     if (!key.full) {
-        const i32 version = serving(chunk, key.baseline);
+        const i32 version = serving(chunk, key.baseline + seeded_bug(SeededBug::off_by_one_baseline));
         THRONG_ASSERT(version >= 0);
         input.baseline = state.mirror.state(chunk, static_cast<u32>(version));
     }
@@ -119,14 +121,27 @@ void order_keys(ServerState& state) {
     each_key([&](KeyTable::Ref ref) { state.key_order[state.key_starts[state.keys.key(ref).chunk]++] = ref; });
 }
 
-/// The columns of the next key, while this one is encoded.
-void prefetch_key(ServerState& state, const Key& next, u32 chunk_now) {
-    const Chunk& chunk = state.mirror.chunk(next.chunk);
-    if (next.chunk != chunk_now)
-        state.mirror.prefetch_version(chunk, chunk.newest);
-    if (!next.full)
-        if (const i32 version = serving(chunk, next.baseline); version >= 0)
-            state.mirror.prefetch_version(chunk, static_cast<u32>(version));
+/// What encoding key number i needs is three loads deep (chunk, version table, blocks): each is fetched while an earlier key is
+/// encoded.
+void prefetch_ahead(ServerState& state, u32 i, u32 end) {
+    const auto key_at = [&](u32 index) -> const Key& { return state.keys.key(state.key_order[index]); };
+    if (i + 6 < end)
+        __builtin_prefetch(&key_at(i + 6));
+    if (i + 4 < end)
+        state.mirror.prefetch(key_at(i + 4).chunk);
+    const auto each_version = [&](u32 index, auto&& f) {
+        const Key& key = key_at(index);
+        const Chunk& chunk = state.mirror.chunk(key.chunk);
+        if (key_at(index - 1).chunk != key.chunk)
+            f(chunk, chunk.newest);
+        if (!key.full)
+            if (const i32 version = serving(chunk, key.baseline); version >= 0)
+                f(chunk, static_cast<u32>(version));
+    };
+    if (i + 2 < end)
+        each_version(i + 2, [&](const Chunk& chunk, u32 version) { state.mirror.prefetch_table(chunk, version); });
+    if (i + 1 < end)
+        each_version(i + 1, [&](const Chunk& chunk, u32 version) { state.mirror.prefetch_version(chunk, version); });
 }
 
 } // namespace
@@ -140,10 +155,7 @@ void run_encode_stage(ServerState& state) {
     parallel_stage(state, Stage::encode, total, 32, [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 i = begin; i < end; ++i) {
             Key& key = state.keys.key(state.key_order[i]);
-            if (i + 2 < end)
-                state.mirror.prefetch(state.keys.key(state.key_order[i + 2]).chunk);
-            if (i + 1 < end)
-                prefetch_key(state, state.keys.key(state.key_order[i + 1]), key.chunk);
+            prefetch_ahead(state, i, end);
             encode_key(state, worker, key);
         }
     });

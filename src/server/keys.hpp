@@ -10,9 +10,9 @@
 namespace throng {
 
 struct Part {
-    const std::byte* data = nullptr;
-    u32 bytes = 0;
-    u64 lanes = 0;
+    const std::byte* data;
+    u32 bytes;
+    u64 lanes;
 };
 
 struct Key {
@@ -23,7 +23,7 @@ struct Key {
     bool zstd = false;
     std::atomic<bool> shared{false}; // asked for more than once
     u32 part_count = 0;              // set by encode; 0: nothing could be encoded
-    Part first;                      // the only part, nearly always
+    Part first = {nullptr, 0, 0};    // the only part, nearly always
     const Part* parts = nullptr;     // all parts, when there are several (R13)
 };
 

@@ -8,6 +8,7 @@
 #include <link.h>
 #include <throng/assert.hpp>
 #include <throng/base.hpp>
+#include <throng/ecs.hpp>
 #include <throng/executor.hpp>
 #include <throng/memory.hpp>
 
@@ -31,6 +32,30 @@ void check_executor(throng::Executor& executor) {
     expect(sum == 499500, "a loop visits every index once");
 }
 
+struct Position {
+    float x, y;
+};
+struct Velocity {
+    float x, y;
+};
+
+void check_world(throng::Executor& executor) {
+    throng::World world;
+    for (int i = 0; i < 1000; ++i) {
+        if (i % 2)
+            world.spawn(Position{float(i), 0}, Velocity{1, 2});
+        else
+            world.spawn(Position{float(i), 0});
+    }
+    world.each_mut<Position, Velocity>(executor, [](Position& position, const Velocity& velocity) {
+        position.x += velocity.x;
+        position.y += velocity.y;
+    });
+    float sum = 0;
+    world.each<Position>([&](const Position& position) { sum += position.x + position.y; });
+    expect(sum == 999 * 500 + 500 * 3, "a system moves what has a velocity");
+}
+
 int find_mimalloc(dl_phdr_info* info, std::size_t, void* found) {
     if (info->dlpi_name && std::strstr(info->dlpi_name, "mimalloc"))
         *static_cast<bool*>(found) = true;
@@ -51,6 +76,7 @@ int main() {
     check_executor(*throng::make_serial_executor());
     check_executor(*throng::make_threads_executor(2));
     check_executor(*throng::make_tbb_executor(2));
+    check_world(*throng::make_threads_executor(2));
 
     const throng::Allocator allocator = throng::default_allocator();
     void* memory = allocator.allocate(100, 64);
