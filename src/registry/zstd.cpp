@@ -1,6 +1,7 @@
 #define ZSTD_STATIC_LINKING_ONLY // contexts in our own memory, magicless frames
 #include "src/registry/zstd.hpp"
 #include "throng/assert.hpp"
+#include <cstring>
 #include <zstd.h>
 
 namespace throng {
@@ -32,6 +33,7 @@ ZstdEncoder::ZstdEncoder(std::span<const std::byte> dictionary, u32 source_bytes
         dictionary.empty() ? 0 : rounded(ZSTD_estimateCDictSize_advanced(dictionary.size(), parameters, ZSTD_dlm_byRef));
     memory_bytes_ = context_bytes + dictionary_bytes;
     memory_ = allocator_.allocate(memory_bytes_, memory_alignment);
+    std::memset(memory_, 0, memory_bytes_); // zstd reads parts of it before it writes them
     context_ = ZSTD_initStaticCCtx(memory_, context_bytes);
     THRONG_ASSERT(context_ != nullptr);
     const auto set = [this](ZSTD_cParameter parameter, int value) {
@@ -76,6 +78,7 @@ ZstdDecoder::ZstdDecoder(std::span<const std::byte> dictionary, Allocator alloca
         dictionary.empty() ? 0 : rounded(ZSTD_estimateDDictSize(dictionary.size(), ZSTD_dlm_byRef));
     memory_bytes_ = context_bytes + dictionary_bytes;
     memory_ = allocator_.allocate(memory_bytes_, memory_alignment);
+    std::memset(memory_, 0, memory_bytes_); // zstd reads parts of it before it writes them
     context_ = ZSTD_initStaticDCtx(memory_, context_bytes);
     THRONG_ASSERT(context_ != nullptr);
     const std::size_t result = ZSTD_DCtx_setParameter(context_, ZSTD_d_format, ZSTD_f_zstd1_magicless);
