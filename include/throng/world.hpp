@@ -72,7 +72,8 @@ struct WorldTestAccess;
 /// each_mut that takes an Executor, inside which no structural change is allowed at all.
 ///
 /// Structural change (create, spawn, destroy, add, remove, restore) while a loop runs: what touches a pool that is being
-/// looped over is misuse: it asserts, and where assertions are off (or the handler throws) it is refused and nothing changes. Other pools may change.
+/// looped over is misuse: it asserts, and where assertions are off (or the handler throws) it is refused and nothing changes.
+/// Other pools may change.
 ///
 /// Misuse that is not a programming error of the moment (a dead or forged handle, an absent component) gives null or false.
 template <u32 MaxC>

@@ -105,9 +105,9 @@ TEST_SUITE("ecs") {
                 }
             };
             world.each<A>([&](Entity e, const A&) {
-                refuses([&] { world.remove<A>(e); });                // the current one
-                refuses([&] { world.remove<A>(entities[50]); });     // another one
-                refuses([&] { world.destroy(e); });                  // has an A
+                refuses([&] { world.remove<A>(e); });            // the current one
+                refuses([&] { world.remove<A>(entities[50]); }); // another one
+                refuses([&] { world.destroy(e); });              // has an A
                 refuses([&] { world.destroy_batch({&e, 1}); });
                 refuses([&] { world.add<A>(bare, 1); });
                 refuses([&] { world.spawn(C{"x"}, A{1}); });
@@ -215,7 +215,8 @@ TEST_SUITE("ecs") {
                 const bool expected = ab_no_tag.count(e.entity_id) != 0;
                 if (world.has<A>(e)) {
                     const u32 dense = world.dense_index(e.entity_idx, component_id<A>());
-                    wrong += world.find_pool<A>()->changed(dense) != expected || (world.get<A>(e)->value < 0) != (expected && dense + 1 > 0 && world.get<A>(e)->value != 0);
+                    wrong += world.find_pool<A>()->changed(dense) != expected ||
+                             (world.get<A>(e)->value < 0) != (expected && dense + 1 > 0 && world.get<A>(e)->value != 0);
                 }
                 if (world.has<B>(e))
                     wrong += world.find_pool<B>()->changed(world.dense_index(e.entity_idx, component_id<B>())) != expected;
@@ -245,7 +246,8 @@ TEST_SUITE("ecs") {
                 u32 wrong = 0;
                 for (const Entity& e : entities)
                     if (serial.has<A>(e) && serial.has<B>(e) && serial.has<C>(e))
-                        wrong += serial.get<A>(e)->value != parallel.get<A>(e)->value || serial.get<B>(e)->value != parallel.get<B>(e)->value ||
+                        wrong += serial.get<A>(e)->value != parallel.get<A>(e)->value ||
+                                 serial.get<B>(e)->value != parallel.get<B>(e)->value ||
                                  serial.get<C>(e)->value != parallel.get<C>(e)->value;
                 CHECK(wrong == 0);
                 for (const ComponentId id : {component_id<A>(), component_id<B>(), component_id<C>(), component_id<Tag>()}) {

@@ -32,8 +32,15 @@ Runs random worlds over bad networks, one per seed, lets them heal, and checks t
 Exit codes: 0 all seeds passed, 1 a seed failed (the command that repeats it is printed), 2 bad options.
 )";
 
-constexpr const char* bug_names[] = {"none", "ack_before_apply", "lost_gone", "reused_lane", "promotion_without_changed", "off_by_one_baseline",
-                                     "dropped_limbo_lane", "resurrected_entity", "wrong_reference"};
+constexpr const char* bug_names[] = {"none",
+                                     "ack_before_apply",
+                                     "lost_gone",
+                                     "reused_lane",
+                                     "promotion_without_changed",
+                                     "off_by_one_baseline",
+                                     "dropped_limbo_lane",
+                                     "resurrected_entity",
+                                     "wrong_reference"};
 static_assert(std::size(bug_names) == static_cast<std::size_t>(SeededBug::count));
 
 struct Arguments {
@@ -183,16 +190,18 @@ int main(int count, char** values) {
         if (failures <= 10)
             std::printf("FAILED seed %llu: %s\n    repeat: %s --seed %llu --executor %s --workers %u --ticks %u --trace%s%s%s%s\n",
                         static_cast<unsigned long long>(seed), outcome.failure.c_str(), values[0], static_cast<unsigned long long>(seed),
-                        arguments.executor.c_str(), arguments.workers, arguments.options.fault_ticks, arguments.sabotage.empty() ? "" : " --sabotage ",
-                        arguments.sabotage.c_str(), arguments.bug.empty() ? "" : " --bug ", arguments.bug.c_str());
+                        arguments.executor.c_str(), arguments.workers, arguments.options.fault_ticks,
+                        arguments.sabotage.empty() ? "" : " --sabotage ", arguments.sabotage.c_str(),
+                        arguments.bug.empty() ? "" : " --bug ", arguments.bug.c_str());
         std::fflush(stdout);
         if (!arguments.bug.empty())
             break; // one is enough
     }
     std::printf("%llu seeds, %llu failed; %llu messages, %llu lost, %llu sections unapplied, %llu entity checks, %llu fields compared, "
                 "%llu hashes equal, slowest heal %u ticks\n",
-                static_cast<unsigned long long>(arguments.count), static_cast<unsigned long long>(failures), static_cast<unsigned long long>(messages),
-                static_cast<unsigned long long>(lost), static_cast<unsigned long long>(unapplied), static_cast<unsigned long long>(checks),
+                static_cast<unsigned long long>(arguments.count), static_cast<unsigned long long>(failures),
+                static_cast<unsigned long long>(messages), static_cast<unsigned long long>(lost),
+                static_cast<unsigned long long>(unapplied), static_cast<unsigned long long>(checks),
                 static_cast<unsigned long long>(compared), static_cast<unsigned long long>(hashes), heal_max);
     return failures ? 1 : 0;
 }

@@ -17,8 +17,8 @@ class Peer final : public throng::ClientBackend, throng::ClientBackendSink {
     throng::ClientBackend& inner_; // before the client, which asks it for its limits
 
 public:
-    Peer(const throng::Protocol& protocol, throng::ClientBackend& inner, throng::ClientId id, throng::u32 name, const throng::ClientConfig& config,
-         const Truth& truth, Failure& failure);
+    Peer(const throng::Protocol& protocol, throng::ClientBackend& inner, throng::ClientId id, throng::u32 name,
+         const throng::ClientConfig& config, const Truth& truth, Failure& failure);
 
     throng::World world;
     throng::Client client;

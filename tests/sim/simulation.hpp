@@ -40,7 +40,7 @@ private:
     void look(Peer& peer);
     void heal();
     bool healed();
-    bool heard() const;
+    bool heard();
 
     static void* counted_allocate(void* context, std::size_t bytes, std::size_t alignment);
     static void counted_free(void* context, void* memory, std::size_t bytes, std::size_t alignment);
