@@ -214,7 +214,8 @@ TEST_SUITE("guide") {
         down.burst_enter_percent = 0.5;  // now and then a bad spell ...
         down.burst_leave_percent = 20;   // ... of five packets on average, all lost
         down.rate_bytes_per_s = 64'000;
-        const ScriptStep script[] = {{.packet = 3, .action = ScriptAction::drop}, {.packet = 5, .action = ScriptAction::delay, .value = 30'000}};
+        const ScriptStep script[] = {{.packet = 3, .action = ScriptAction::drop},
+                                     {.packet = 5, .action = ScriptAction::delay, .value = 30'000}};
         const Blackout blackout[] = {{.from_us = 2'000'000, .until_us = 2'500'000}};
         down.script = script;
         down.blackouts = blackout;
