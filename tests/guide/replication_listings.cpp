@@ -94,7 +94,7 @@ TEST_SUITE("guide") {
         CHECK(protocol.hash() != without_dictionary.hash());
     }
 
-    TEST_CASE("configuration and events") {
+    TEST_CASE("[tbb] configuration and events") {
         Protocol protocol;
         REQUIRE(register_components(protocol) == Error::none);
         World world;
