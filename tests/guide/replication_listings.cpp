@@ -1,0 +1,245 @@
+// Listings of docs/guide.md: protocol, server, client and the loopback network.
+#include "throng/client.hpp"
+#include "throng/loopback.hpp"
+#include "throng/server.hpp"
+#include "throng/wire.hpp"
+#include <algorithm>
+#include <cstdio>
+#include <doctest/doctest.h>
+#include <string>
+
+using namespace throng;
+
+namespace {
+// [replicated_components]
+enum class Stance : u8 { standing, kneeling, lying };
+struct Position { float x = 0, y = 0, z = 0; };
+struct Velocity { float x = 0, z = 0; };
+struct Body { float yaw = 0; u16 hp = 100; Stance stance = Stance::standing; bool armed = false; };
+struct Owner { Entity entity; };
+struct Name { std::string text; };
+// [/replicated_components]
+
+// [opaque]
+u32 write_name(const void* component, std::span<std::byte> out) {
+    const std::string& text = static_cast<const Name*>(component)->text;
+    if (text.size() <= out.size())
+        std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), out.data());
+    return static_cast<u32>(text.size()); // more than out.size(): does not fit
+}
+Error read_name(void* component, std::span<const std::byte> in) { // bytes of the network: any may come
+    static_cast<Name*>(component)->text.assign(reinterpret_cast<const char*>(in.data()), in.size());
+    return Error::none;
+}
+// [/opaque]
+
+// [register]
+Error register_components(Protocol& protocol) {
+    const Range map{-8192, 8192, 0.01}, speed{-20, 20, 0.01};
+    protocol.component<Position>("position")
+        .field(&Position::x, map).field(&Position::y, Range{-100, 500, 0.01}).field(&Position::z, map)
+        .spatial(&Position::x, &Position::z)
+        .extrapolated_by(&Velocity::x, &Velocity::z);
+    protocol.component<Velocity>("velocity").field(&Velocity::x, speed).field(&Velocity::z, speed);
+    protocol.component<Body>("body")
+        .field(&Body::yaw, Angle{10}).field(&Body::hp).field(&Body::stance).field(&Body::armed);
+    protocol.component<Owner>("owner").field(&Owner::entity);
+    protocol.opaque<Name>("name", 200, write_name, read_name);
+    return protocol.finish(); // else protocol.problem() says what is wrong
+}
+// [/register]
+
+/// A server and a client that have joined; the listings go on from there.
+struct Game {
+    explicit Game(LinkConfig link = {}) : network({.seed = 3}) {
+        REQUIRE(register_components(protocol) == Error::none);
+        server = new Server(world, protocol, network.server(), {.cell_size = 64});
+        id = network.connect(link);
+        client = new Client(client_world, protocol, network.client(id));
+        steps(10);
+        REQUIRE(server->joined(id));
+    }
+    ~Game() {
+        delete client;
+        delete server;
+    }
+    void steps(int count) {
+        for (int i = 0; i < count; ++i) {
+            now += 50'000;
+            server->receive(now);
+            server->tick(now);
+            CHECK(client->receive(now) == Error::none);
+            CHECK(client->send(now) == Error::none);
+        }
+    }
+    Protocol protocol;
+    World world, client_world;
+    LoopbackNetwork network;
+    Server* server = nullptr;
+    Client* client = nullptr;
+    ClientId id = 0;
+    TimeUs now = 0;
+};
+} // namespace
+
+TEST_SUITE("guide") {
+    TEST_CASE("a dictionary") {
+        // [dictionary]
+        static const char words[] = "Knight of the northern gate, captain of the guard";
+        Protocol protocol({.tick_hz = 20, .dictionary = std::as_bytes(std::span(words))});
+        // [/dictionary]
+        CHECK(register_components(protocol) == Error::none);
+        Protocol without_dictionary;
+        CHECK(register_components(without_dictionary) == Error::none);
+        CHECK(protocol.hash() != without_dictionary.hash());
+    }
+
+    TEST_CASE("[tbb] configuration and events") {
+        Protocol protocol;
+        REQUIRE(register_components(protocol) == Error::none);
+        World world;
+        LoopbackNetwork network({.seed = 1});
+        // [server]
+        struct Lobby {
+            Server* server = nullptr;
+            Entity arena;
+        } lobby;
+        lobby.arena = world.spawn(Position{}, Replicated{});
+        ExecutorHandle jobs = make_tbb_executor(2);
+        ServerConfig config;
+        config.executor = jobs.get();
+        config.cell_size = 64;
+        config.radius_min = 60;
+        ServerEvents events;
+        events.context = &lobby;
+        events.on_join = [](void* context, ClientId client) {
+            Lobby& joined = *static_cast<Lobby*>(context);
+            joined.server->view(client).follow(joined.arena, {.radius = 120});
+        };
+        Server server(world, protocol, network.server(), config, events);
+        lobby.server = &server;
+        if (server.valid() != Error::none)
+            FAIL(server.problem());
+        // [/server]
+        World client_world;
+        const ClientId id = network.connect();
+        Client client(client_world, protocol, network.client(id));
+        for (TimeUs now = 50'000; now < 1'000'000; now += 50'000) {
+            server.receive(now);
+            server.tick(now);
+            CHECK(client.receive(now) == Error::none);
+            CHECK(client.send(now) == Error::none);
+        }
+        CHECK(server.visible(id, lobby.arena));
+        CHECK(client_world.alive(client.entity(server.net_id(lobby.arena))));
+        config.history_ticks = 1;
+        Server refused(world, protocol, network.server(), config);
+        CHECK(refused.valid() == Error::bad_value);
+    }
+
+    TEST_CASE("views") {
+        Game game;
+        World& world = game.world;
+        Server& server = *game.server;
+        const ClientId id = game.id;
+        // [views]
+        const Entity player = world.spawn(Position{0, 0, 0}, Velocity{}, Body{}, Name{"Ada"}, Replicated{});
+        const Entity spy = world.spawn(Position{10, 0, 0}, Owner{player}, Replicated{});
+        View view = server.view(id);
+        view.follow(player, {.radius = 60});
+        view.hide(spy);
+        // [/views]
+        game.steps(6);
+        CHECK(server.visible(id, player));
+        CHECK_FALSE(server.visible(id, spy));
+        server.view(id).show(spy);
+        game.steps(6);
+        const Entity shown = game.client->entity(server.net_id(spy));
+        REQUIRE(game.client_world.alive(shown));
+        CHECK(game.client_world.get<Owner>(shown)->entity == game.client->entity(server.net_id(player)));
+        CHECK(game.client_world.get<Name>(game.client->entity(server.net_id(player)))->text == "Ada");
+        world.mut<Position>(player)->x = 1;
+        // [report]
+        const TickReport& report = server.tick(game.now += 50'000);
+        if (report.limits & limit_budget)
+            std::printf("budget_bytes was reached: state waits\n");
+        const double bytes_per_pair = report.pairs ? double(report.bytes) / double(report.pairs) : 0;
+        // [/report]
+        CHECK(report.limits == 0);
+        CHECK(report.pairs == 1);
+        CHECK(report.keys == 1);
+        CHECK(report.encodes == report.keys);
+        CHECK(bytes_per_pair > 0);
+    }
+
+    TEST_CASE("what a client is told") {
+        Protocol protocol;
+        REQUIRE(register_components(protocol) == Error::none);
+        World world, client_world;
+        LoopbackNetwork network({.seed = 1});
+        Server server(world, protocol, network.server());
+        const ClientId id = network.connect();
+        const Entity house = world.spawn(Replicated{}, Name{"house"}); // has no place: everybody sees it
+        // [client]
+        struct Screen {
+            int shown = 0;
+        } screen;
+        ClientConfig config;
+        config.context = &screen;
+        config.on_spawn = [](void* context, Entity, NetId) { ++static_cast<Screen*>(context)->shown; };
+        config.on_despawn = [](void* context, Entity, NetId) { --static_cast<Screen*>(context)->shown; };
+        Client client(client_world, protocol, network.client(id), config);
+        // [/client]
+        auto steps = [&, now = TimeUs(0)](int count) mutable {
+            for (int i = 0; i < count; ++i) {
+                now += 50'000;
+                server.receive(now);
+                server.tick(now);
+                CHECK(client.receive(now) == Error::none);
+                CHECK(client.send(now) == Error::none);
+            }
+        };
+        steps(10);
+        CHECK(screen.shown == 1);
+        steps(20); // the next heartbeat says what is settled
+        CHECK(client.any_settled());
+        world.destroy(house);
+        steps(5);
+        CHECK(screen.shown == 0);
+    }
+
+    TEST_CASE("a scripted link") {
+        // [link]
+        LinkConfig down{.loss_percent = 2, .delay_us = 60'000, .jitter_us = 20'000};
+        down.burst_enter_percent = 0.5;  // now and then a bad spell ...
+        down.burst_leave_percent = 20;   // ... of five packets on average, all lost
+        down.rate_bytes_per_s = 64'000;
+        const ScriptStep script[] = {{.packet = 3, .action = ScriptAction::drop},
+                                     {.packet = 5, .action = ScriptAction::delay, .value = 30'000}};
+        const Blackout blackout[] = {{.from_us = 2'000'000, .until_us = 2'500'000}};
+        down.script = script;
+        down.blackouts = blackout;
+        OutputHash sent; // the same seed gives the same digest, on any executor
+        LoopbackNetwork network({.seed = 42, .trace = sent.hook()});
+        const ClientId id = network.connect(down, {.delay_us = 60'000});
+        // [/link]
+        CHECK(invalid_field(down) == nullptr);
+        CHECK(network.connected(id));
+        Protocol protocol;
+        REQUIRE(register_components(protocol) == Error::none);
+        World world, client_world;
+        Server server(world, protocol, network.server());
+        Client client(client_world, protocol, network.client(id));
+        for (TimeUs now = 50'000; now < 4'000'000; now += 50'000) {
+            server.receive(now);
+            if (world.entity_count() == 0)
+                world.spawn(Name{"house"}, Replicated{});
+            server.tick(now);
+            CHECK(client.receive(now) == Error::none);
+            CHECK(client.send(now) == Error::none);
+        }
+        CHECK(client_world.entity_count() == 1);
+        CHECK(network.counters(id, Direction::down).sent > 0);
+        CHECK(sent.low != 0);
+    }
+}

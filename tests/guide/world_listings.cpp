@@ -1,0 +1,94 @@
+// Listings of docs/guide.md: the world.
+#include "throng/ecs.hpp"
+#include <doctest/doctest.h>
+
+using namespace throng;
+
+namespace {
+// [components]
+struct Position { float x = 0, y = 0, z = 0; };
+struct Velocity { float x = 0, z = 0; };
+struct Health { int hp = 100; };
+struct Frozen {}; // empty: a tag, has no bytes
+// [/components]
+} // namespace
+
+TEST_SUITE("guide") {
+    TEST_CASE("entities and components") {
+        // [entities]
+        World world;
+        const Entity player = world.spawn(Position{1, 0, 2}, Velocity{}, Health{80});
+        const Entity rock = world.create();   // no components yet
+        world.add<Position>(rock, 5.f, 0.f, 5.f);
+        if (const Position* p = world.get<Position>(player)) // reads; null if absent or dead
+            CHECK(p->x == 1);
+        world.mut<Health>(player)->hp -= 30;  // writes, and marks the row changed
+        world.remove<Velocity>(player);
+        world.destroy(rock);
+        // [/entities]
+        CHECK_FALSE(world.alive(rock));
+        CHECK_FALSE(world.has<Velocity>(player));
+        CHECK(world.get<Health>(player)->hp == 50);
+    }
+
+    TEST_CASE("loops") {
+        World world;
+        for (int i = 0; i < 10; ++i)
+            world.spawn(Position{}, Velocity{float(i), 0}, Health{i * 10});
+        world.add<Frozen>(world.entity_at(3));
+        // [loops]
+        int weak = 0;
+        world.each<Health>([&](const Health& h) { weak += h.hp < 50; });              // reads
+        world.each_mut<Position, Velocity>(without<Frozen>, [](Position& p, Velocity& v) { // marks all it visits
+            p.x += v.x * 0.05f;
+        });
+        world.each_row<Health>([](Row<Health> row) {                                   // marks what it writes
+            if (row->hp < 20)
+                row.mut().hp = 20;
+        });
+        // [/loops]
+        CHECK(weak == 5);
+        CHECK(world.get<Position>(world.entity_at(3))->x == 0);
+        CHECK(world.get<Position>(world.entity_at(4))->x == doctest::Approx(0.2));
+        CHECK(world.get<Health>(world.entity_at(0))->hp == 20);
+    }
+
+    TEST_CASE("parallel loops") {
+        World world;
+        for (int i = 0; i < 1000; ++i)
+            world.spawn(Position{}, Velocity{1, 0});
+        // [parallel]
+        ExecutorHandle jobs = make_threads_executor(2);
+        world.each_mut<Position, Velocity>(*jobs, [](Position& p, const Velocity& v) { p.x += v.x; });
+        // [/parallel]
+        float sum = 0;
+        world.each<Position>([&](const Position& p) { sum += p.x; });
+        CHECK(sum == 1000);
+    }
+
+    TEST_CASE("prefabs") {
+        World world;
+        // [prefab]
+        const Prefab soldier = Prefab::of(Position{}, Velocity{}, Health{120});
+        Entity squad[8];
+        world.instantiate_n(soldier, squad);
+        // [/prefab]
+        CHECK(world.entity_count() == 8);
+        CHECK(world.get<Health>(squad[7])->hp == 120);
+    }
+
+    TEST_CASE("snapshots") {
+        World world;
+        const Entity e = world.spawn(Health{10});
+        // [snapshot]
+        const WorldSnapshot before = world.snapshot();
+        const Entity later = world.spawn(Health{1});
+        world.mut<Health>(e)->hp = 0;
+        const Error error = world.restore(before);
+        // [/snapshot]
+        CHECK(error == Error::none);
+        CHECK(world.get<Health>(e)->hp == 10);
+        CHECK_FALSE(world.alive(later));
+        CHECK(world.spawn(Health{1}) == later);
+    }
+}
