@@ -13,7 +13,7 @@ using AssertHandler = void (*)(const char* expression, const char* file, int lin
 AssertHandler set_assert_handler(AssertHandler handler);
 namespace detail {
 /// Never returns, unless the handler throws.
-void assert_failed(const char* expression, const char* file, int line);
+[[noreturn]] void assert_failed(const char* expression, const char* file, int line);
 } // namespace detail
 } // namespace throng
 

@@ -133,7 +133,7 @@ struct ServerEvents {
     void* context = nullptr;
     /// The client speaks our protocol and will get state from the next tick on.
     void (*on_join)(void* context, ClientId client) = nullptr;
-    /// It is gone, or was refused.
+    /// A client that had joined is gone.
     void (*on_leave)(void* context, ClientId client) = nullptr;
 };
 

@@ -76,8 +76,8 @@ bool take_lane(ServerState& state, u32 entity_idx, Target target) {
     const u32 number = chunk_with_room(state, target);
     Slot& slot = state.slots[entity_idx];
     if (number == no_chunk) {
-        state.report.limits |= limit_chunks;
         slot.place = no_slot;
+        state.homeless.push_back(entity_idx);
         return false;
     }
     Chunk& chunk = state.mirror.chunk(number);
@@ -238,6 +238,35 @@ void forget_references(ServerState& state) {
     }
 }
 
+/// Entities that found no lane before: room may have come, or they have moved to where there is some.
+void house_homeless(ServerState& state) {
+    const u32 count = state.homeless.size();
+    if (!count)
+        return;
+    u32 kept = 0;
+    for (u32 i = 0; i < count; ++i) {
+        const u32 entity_idx = state.homeless[i];
+        const Slot& slot = state.slots[entity_idx];
+        if (!slot.entity_id || slot.place != no_slot)
+            continue; // gone, or has a lane by now
+        if (i >= homeless_tries_max) {
+            state.homeless[kept++] = entity_idx;
+            continue;
+        }
+        const u32 before = state.homeless.size();
+        if (!take_lane(state, entity_idx, target_of(state, entity_idx)))
+            state.homeless.resize(before); // it pushed itself to the end: it goes behind those not tried yet
+        if (slot.place == no_slot)
+            state.moves.push_back(entity_idx);
+    }
+    state.homeless.resize(kept);
+    for (const u64 again : state.moves)
+        state.homeless.push_back(static_cast<u32>(again));
+    state.moves.clear();
+    if (state.homeless.size())
+        state.report.limits |= limit_chunks;
+}
+
 /// References to entities that became replicated in this tick are captured again: their net id exists now.
 void resolve_dangling(ServerState& state) {
     if (!state.dangling.size() || !state.bound_now.size())
@@ -286,6 +315,8 @@ void run_structure_stage(ServerState& state) {
     std::sort(state.moves.begin(), state.moves.end());
     for (const u64 found : state.moves)
         move(state, static_cast<u32>(found));
+    state.moves.clear();
+    house_homeless(state);
     forget_references(state);
     resolve_dangling(state);
     if (cpu)

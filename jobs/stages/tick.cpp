@@ -45,6 +45,14 @@ void flush(ServerState& state) {
         state.report.stages[static_cast<u32>(Stage::flush)].wall_ns += wall() - wall_start;
 }
 
+void close_refused(ServerState& state) {
+    for (u32 i = 0; i < state.closing.size(); ++i)
+        if (!tick_newer(state.closing[i].at, state.tick)) {
+            state.backend.disconnect(state.closing[i].client);
+            state.closing.erase_unordered(i--);
+        }
+}
+
 } // namespace
 
 const TickReport& Server::tick(TimeUs now) {
@@ -68,6 +76,7 @@ const TickReport& Server::tick(TimeUs now) {
     run_encode_stage(state);
     run_assemble_stage(state);
     flush(state);
+    close_refused(state);
 
     for (const WorkerState& worker : state.workers)
         add_counts(report, worker.counts);

@@ -5,7 +5,7 @@
 namespace throng {
 
 KeyTable::KeyTable(u32 workers, Allocator allocator) : allocator_(allocator), workers_(allocator) {
-    THRONG_ASSERT(workers >= 1 && workers <= 255);
+    THRONG_ASSERT(workers >= 1 && workers <= worker_count_max);
     workers_.reserve(workers);
     for (u32 i = 0; i < workers; ++i)
         workers_.push_back(Worker(allocator));

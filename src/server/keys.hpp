@@ -9,6 +9,8 @@
 
 namespace throng {
 
+inline constexpr u32 worker_count_max = 255;
+
 struct Part {
     const std::byte* data;
     u32 bytes;

@@ -20,8 +20,9 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       mirror(p.layout(), std::clamp(c.history_ticks, 2u, history_max), c.allocator), grid(c.allocator), slots(c.allocator),
       net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), marked(c.allocator), touched(c.allocator),
       marked_rows(c.allocator), touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), moves(c.allocator),
-      dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator), clients(c.allocator),
-      keys((c.executor ? c.executor : own_executor.get())->worker_count(), c.allocator), key_starts(c.allocator), key_order(c.allocator),
+      dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator), homeless(c.allocator),
+      closing(c.allocator), clients(c.allocator),
+      keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator), key_starts(c.allocator), key_order(c.allocator),
       workers(c.allocator) {
     if (!executor)
         executor = own_executor.get();
@@ -71,6 +72,8 @@ void check_config(ServerState& state) {
     state.payload_bytes = packet - overhead;
     const u32 ordered = state.backend.message_bytes_max(Channel::ordered);
     state.ordered_bytes = std::max(state.payload_bytes, std::min(section_bytes_max, ordered > overhead ? ordered - overhead : 0));
+    if (state.executor->worker_count() > worker_count_max)
+        return refuse(state, Error::limit_reached, "executor: at most 255 workers");
     if (config.history_ticks < 2 || config.history_ticks > history_max)
         return refuse(state, Error::bad_value, "history_ticks: 2 to 16");
     if (config.records_max < 16 || config.records_max > 32768 || (config.records_max & (config.records_max - 1)))
@@ -96,12 +99,17 @@ struct Receiver final : ServerBackendSink {
     explicit Receiver(ServerState& s) : state(s) {}
     ServerState& state;
 
+    /// Says why, and disconnects some ticks later: a message sent just before a disconnect would be discarded.
+    void reject(ClientId id, RejectReason reason) {
+        std::byte message[reject_bytes];
+        write_reject(message, reason);
+        (void)state.backend.send(id, Channel::ordered, message);
+        state.closing.push_back({id, state.tick + closing_ticks});
+    }
+
     void on_connect(ClientId id) override {
         if (id >= state.config.clients_max) {
-            std::byte message[reject_bytes];
-            write_reject(message, RejectReason::full);
-            (void)state.backend.send(id, Channel::ordered, message);
-            state.backend.disconnect(id);
+            reject(id, RejectReason::full);
             state.pending_limits |= limit_clients;
             return;
         }
@@ -112,6 +120,9 @@ struct Receiver final : ServerBackendSink {
     }
 
     void on_disconnect(ClientId id) override {
+        for (u32 i = 0; i < state.closing.size(); ++i)
+            if (state.closing[i].client == id)
+                state.closing.erase_unordered(i--);
         if (id >= state.clients.size() || !state.clients[id].connected)
             return;
         const bool joined = state.clients[id].joined;
@@ -139,11 +150,7 @@ struct Receiver final : ServerBackendSink {
         if (client.joined)
             return Error::bad_value;
         if (hash != state.protocol.hash()) {
-            std::byte out[reject_bytes];
-            write_reject(out, RejectReason::protocol);
-            (void)state.backend.send(id, Channel::ordered, out);
-            state.backend.flush(state.now);
-            state.backend.disconnect(id);
+            reject(id, RejectReason::protocol);
             reset_client(state, id);
             return Error::wrong_protocol;
         }

@@ -199,6 +199,12 @@ struct ServerState {
     Array<u64> unbound_alive;              // entity_id of those that lost Replicated this tick; sorted after use
     bool any_dirty = false;                // a chunk changed at this tick
     bool any_view_change = false;
+    Array<u32> homeless;                   // entity_idx of replicated entities without a lane (chunks_max): tried again each tick
+    struct Closing {
+        ClientId client;
+        Tick at; // when it is disconnected; until then the reason travels
+    };
+    Array<Closing> closing;                // refused clients
     Array<ClientState> clients; // by ClientId
     u32 joined_count = 0;
     KeyTable keys;
@@ -254,6 +260,8 @@ inline void prefetch_chunks(const ClientState& client) {
 ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint);
 /// Gives up the oldest message in flight: it counts as lost and its ack no longer means anything (R6).
 void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts);
+inline constexpr u32 homeless_tries_max = 256; // a tick
+inline constexpr u32 closing_ticks = 20;       // that a refused client gets to read why
 inline constexpr u32 ack_blocks_max = 1024; // taken from one client between two ticks
 /// Drops all state of a client; the slot can be used again.
 void reset_client(ServerState& state, ClientId id);

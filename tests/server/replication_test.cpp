@@ -142,4 +142,57 @@ TEST_SUITE("server") {
             CHECK(shown > 5);
         }
     }
+
+    TEST_CASE("a client with another protocol is told so, and then disconnected") {
+        ReplicationWorld net;
+        const auto other = make_protocol(1234);
+        World world;
+        const ClientId id = net.network.connect({}, {});
+        Client client(world, *other, net.network.client(id));
+        bool told = false;
+        for (int i = 0; i < 4; ++i) {
+            net.step();
+            told |= client.receive(net.now_us) == Error::wrong_protocol;
+            (void)client.send(net.now_us);
+        }
+        CHECK(told);
+        CHECK_FALSE(net.server.joined(id));
+        CHECK_FALSE(client.joined());
+        for (int i = 0; i < 30; ++i) {
+            net.step();
+            (void)client.receive(net.now_us);
+        }
+        CHECK_FALSE(client.connected());
+    }
+
+    TEST_CASE("a client beyond clients_max is told that the server is full") {
+        ReplicationWorld net({.clients_max = 1});
+        net.connect();
+        const auto& late = net.connect();
+        u32 limits = 0;
+        Error told = Error::none;
+        for (int i = 0; i < 4; ++i) {
+            limits |= net.step().limits;
+            if (const Error error = late.client->receive(net.now_us); error != Error::none)
+                told = error;
+        }
+        CHECK((limits & limit_clients) != 0);
+        CHECK_FALSE(late.client->joined());
+        CHECK((told == Error::limit_reached || net.client_errors > 0));
+    }
+
+    TEST_CASE("entities beyond chunks_max are left out, reported, and come when there is room") {
+        ReplicationWorld net({.chunks_max = 1});
+        std::vector<Entity> all;
+        for (int i = 0; i < 70; ++i)
+            all.push_back(net.world.spawn(Place{float(i % 8), float(i / 8)}, Replicated{}));
+        const u32 limits = net.step().limits;
+        CHECK((limits & limit_chunks) != 0);
+        CHECK_FALSE(net.server.net_id(all[69]));
+        for (int i = 0; i < 10; ++i)
+            net.world.destroy(all[static_cast<std::size_t>(i)]);
+        net.step();
+        CHECK((net.step().limits & limit_chunks) == 0);
+        CHECK(net.server.net_id(all[69]));
+    }
 }
