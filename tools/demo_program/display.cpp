@@ -54,9 +54,13 @@ u32 terminal_columns() {
 std::string grouped(double value) {
     char digits[40];
     std::snprintf(digits, sizeof digits, "%.0f", std::max(value, 0.0));
-    std::string text = digits;
-    for (std::size_t at = text.size(); at > 3;)
-        text.insert(at -= 3, ",");
+    const std::size_t size = std::strlen(digits);
+    std::string text;
+    for (std::size_t i = 0; i < size; ++i) {
+        if (i > 0 && (size - i) % 3 == 0)
+            text += ',';
+        text += digits[i];
+    }
     return text;
 }
 
@@ -187,7 +191,7 @@ void Display::summary(const Options& options, const Session& session, const Wind
     std::string reached;
     for (u32 bit = 0; bit < std::size(limit_names); ++bit)
         if (whole.sums.limits >> bit & 1)
-            reached += std::string(" ") + limit_names[bit];
+            reached += text_of(" %s", limit_names[bit]);
     if (!reached.empty())
         line("     limits reached:" + reached);
 }
