@@ -227,8 +227,7 @@ bool write_json(const Options& options, Session& session, const Window& whole) {
         run.set("zstd_share", f.zstd / 100);
     }
     const ServerMemory memory = session.server().memory();
-    if (memory.client_chunks > 0)
-        run.set("bytes_per_client_chunk", ratio(memory.client_chunk_bytes, memory.client_chunks));
+    run.set("bytes_per_client_chunk", static_cast<double>(memory.client_chunk_bytes));
     run.set("bytes_side_tables", static_cast<double>(memory.side_table_bytes));
     run.set("peak_rss_mib", scenarios::peak_rss_mib());
     for (u32 s = 0; s < stage_count && sums.ticks > 0; ++s)

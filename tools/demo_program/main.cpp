@@ -95,6 +95,12 @@ Window run(const Options& options, Session& session, Display& display) {
     return whole;
 }
 
+/// What the tiles have to remember, in vehicles of the recording: four bytes each.
+constexpr double tile_cells_max = 5e8;
+double tile_cells(const Options& options, const scenarios::Trace& trace) {
+    return std::ceil(options.entities / std::max(scenarios::extent(trace).mean_present, 0.5)) * trace.entity_count;
+}
+
 int failed(Display& display, const std::string& name, const std::string& text) {
     display.line("FAILED " + name + ": " + text);
     return 1;
@@ -112,6 +118,10 @@ int demo_main(const Options& options) {
     if (trace.sample_count() == 0) {
         display.passing("");
         return bad_input(path + ": the recording is empty");
+    }
+    if (const double cells = tile_cells(options, trace); cells > tile_cells_max) {
+        display.passing("");
+        return bad_input(path + text_of(": too sparse to be tiled to so many vehicles: %.0f tiles of %u vehicles", cells / trace.entity_count, trace.entity_count));
     }
     display.end_step(text_of("%s, %s vehicles, %s positions, %.0f s", trace.source.c_str(), grouped(trace.entity_count).c_str(),
                              grouped(trace.sample_count()).c_str(), trace.duration_s()));

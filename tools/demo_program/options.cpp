@@ -160,7 +160,7 @@ arrived; then the world of every client is compared with the server's, component
 
   --entities N      vehicles at a time (100000)
   --clients N       (300)
-  --seconds S       simulated seconds (30)
+  --seconds S       simulated seconds (45)
   --radius M        what a client sees around its vehicle, in metres (60)
   --loss PERCENT    of packets, each way (2)
   --rtt MS          round trip time (100)

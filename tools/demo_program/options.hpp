@@ -15,7 +15,7 @@ const char* to_string(ExecutorKind kind);
 struct Options {
     u32 entities = 100'000;
     u32 clients = 300;
-    double seconds = 30; // simulated
+    double seconds = 45; // simulated
     double loss_percent = 2;
     double rtt_ms = 100;
     double jitter_ms = 20; // each way: every packet takes rtt / 2 + [0, jitter]

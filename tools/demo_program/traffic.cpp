@@ -62,6 +62,16 @@ void change_destination(Label& label, Random& random) {
 
 } // namespace
 
+std::span<const std::byte> label_dictionary() {
+    static const std::string text = [] {
+        std::string all;
+        for (const char* destination : destinations)
+            all += std::string(" to ") + destination + "TH-";
+        return all;
+    }();
+    return std::as_bytes(std::span(text.data(), text.size()));
+}
+
 void add_components(throng::Protocol& protocol) {
     scenarios::add_components(protocol);
     protocol.component<Follows>("follows").field(&Follows::leader);
@@ -73,6 +83,11 @@ Traffic::Traffic(const scenarios::Trace& trace, u32 entity_count, u64 seed, u32 
     grid_edge_ = std::max(1u, static_cast<u32>(std::ceil(edge_m() / grid_m)));
     grid_begin_.resize(std::size_t(grid_edge_) * grid_edge_ + 1);
     grid_slots_.resize(motion_.tiles().slot_count());
+}
+
+throng::Entity Traffic::followed(u32 client, u32 clients) const {
+    const u32 slots = motion_.tiles().slot_count();
+    return client % 3 == 0 ? motion_.followed(client, clients) : entity_of(client % slots);
 }
 
 /// Gives those who came in this tick their own components.

@@ -23,6 +23,9 @@ struct Label {
     char text[bytes_max] = {};
 };
 
+/// Texts that labels are made of, as a dictionary for zstd.
+std::span<const std::byte> label_dictionary();
+
 /// The scenario components, Follows and Label. finish() is the caller's.
 void add_components(throng::Protocol& protocol);
 
@@ -37,8 +40,9 @@ public:
     void populate(throng::World& world, throng::Executor& executor);
     void step(throng::World& world, throng::Executor& executor);
 
-    /// The vehicle that client `client` of `clients` follows; null while it is not there.
-    throng::Entity followed(u32 client, u32 clients) const { return motion_.followed(client, clients); }
+    /// The vehicle that client `client` of `clients` follows; null while it is not there. As players do, two of three gather in
+    /// one place (they begin in the first tile); the others are spread evenly over the map.
+    throng::Entity followed(u32 client, u32 clients) const;
     u32 entity_count() const { return motion_.entity_count(); }
     u32 tile_count() const { return motion_.tiles().tile_count(); }
     double edge_m() const { return 2 * motion_.tiles().half_edge_m(); }
