@@ -97,7 +97,8 @@ void Display::line(const std::string& text) {
 void Display::begin_table(const Options& options) {
     if (in_place_)
         return;
-    line(text_of("each line: simulated seconds; percent of real time; wall ms of a server tick [by stage]; all per tick, %u clients", options.clients));
+    line(text_of("each line, of %u clients: simulated time; percent of real time; wall ms of a server tick [of each stage]; figures per tick",
+                 options.clients));
 }
 
 void Display::update(const Options& options, const Session& session, const Window& window) {
@@ -114,11 +115,12 @@ void Display::plain_line(const Options& options, const Session& session, const W
     const double simulated_s = static_cast<double>(session.totals().ticks) / tick_hz;
     std::string text = text_of("%6.1f s %3.0f%% tick %.1f ms [", simulated_s, f.real_time, f.tick_ms);
     for (u32 s = 0; s < stage_count; ++s)
-        text += text_of("%s%s %.2f", s ? " " : "", to_string(static_cast<Stage>(s)), window.sums.per_tick(window.sums.stages[s].wall_ns) / 1e6);
-    text += text_of("] entities %u clients %u pairs %.0f bytes/client/s %.0f bytes/pair %.2f ns/pair %.0f shared %.0f%% zstd %.0f%% compression %.1fx "
-                    "loss %.1f%%/%.1f%% baseline age %.1f",
-                    session.entities(), session.joined_clients(), f.pairs, f.bytes_per_client_s, f.bytes_per_pair, f.ns_per_pair, f.shared, f.zstd,
-                    f.compression, f.loss_down, f.loss_up, f.baseline_age);
+        text += text_of("%s%s %.2f", s ? " " : "", to_string(static_cast<Stage>(s)),
+                        window.sums.per_tick(window.sums.stages[s].wall_ns) / 1e6);
+    text += text_of("] entities %u clients %u pairs %.0f bytes/client/s %.0f bytes/pair %.2f ns/pair %.0f ", session.entities(),
+                    session.joined_clients(), f.pairs, f.bytes_per_client_s, f.bytes_per_pair, f.ns_per_pair);
+    text += text_of("shared %.0f%% zstd %.0f%% compression %.1fx loss %.1f%%/%.1f%% baseline age %.1f", f.shared, f.zstd, f.compression,
+                    f.loss_down, f.loss_up, f.baseline_age);
     line(text);
 }
 
@@ -127,15 +129,17 @@ void Display::table(const Options& options, const Session& session, const Window
     const Sums& sums = window.sums;
     const auto ms = [&](u64 ns) { return sums.per_tick(ns) / 1e6; };
     std::vector<std::string> lines;
-    lines.push_back(text_of("throng  %.1f of %.0f s, %.0f %% of real time, %s with %u worker%s", static_cast<double>(session.totals().ticks) / tick_hz,
-                            options.seconds, f.real_time, to_string(options.executor), options.workers, options.workers == 1 ? "" : "s"));
+    lines.push_back(text_of("throng  %.1f of %.0f s, %.0f %% of real time, %s with %u worker%s",
+                            static_cast<double>(session.totals().ticks) / tick_hz, options.seconds, f.real_time, to_string(options.executor),
+                            options.workers, options.workers == 1 ? "" : "s"));
     lines.push_back("");
     lines.push_back(text_of("%-12s%10s%10s%10s", "ms a tick", "wall", "cpu", "busiest"));
     u64 busiest_ns = 0;
     for (u32 s = 0; s < stage_count; ++s) {
         const StageTime& stage = sums.stages[s];
         busiest_ns += stage.cpu_max_ns;
-        lines.push_back(text_of("%-12s%10.2f%10.2f%10.2f", to_string(static_cast<Stage>(s)), ms(stage.wall_ns), ms(stage.cpu_ns), ms(stage.cpu_max_ns)));
+        lines.push_back(text_of("%-12s%10.2f%10.2f%10.2f", to_string(static_cast<Stage>(s)), ms(stage.wall_ns), ms(stage.cpu_ns),
+                                ms(stage.cpu_max_ns)));
     }
     lines.push_back(text_of("%-12s%10.2f%10.2f%10.2f", "server", ms(sums.wall_ns), ms(sums.cpu_ns), ms(busiest_ns)));
     lines.push_back(text_of("%-12s%10.2f", "world", ms(sums.world_wall_ns)));
@@ -180,14 +184,14 @@ void Display::summary(const Options& options, const Session& session, const Wind
     const Figures f = figures_of(options, whole);
     if (whole.sums.ticks == 0)
         return;
-    line(text_of("run: %llu ticks, %.0f %% of real time, server tick %.1f ms (p99 %.1f ms of CPU on the busiest worker), %s pairs a tick, %.1f entities at a client",
-                 static_cast<unsigned long long>(whole.sums.ticks), f.real_time, f.tick_ms, scenarios::percentile(session.tick_ms(), 0.99),
-                 grouped(f.pairs).c_str(), session.mean_visible()));
-    line(text_of("     %s bytes/client/s, %.2f bytes and %.0f ns a pair, shared %.0f %%, zstd %.0f %%, compression %.1fx, loss %.1f %% down %.1f %% up, "
-                 "baseline age %.1f ticks",
-                 grouped(f.bytes_per_client_s).c_str(), f.bytes_per_pair, f.ns_per_pair, f.shared, f.zstd, f.compression, f.loss_down, f.loss_up,
-                 f.baseline_age));
-    static constexpr const char* limit_names[] = {"chunks", "records", "backend_refused", "budget", "opaque", "oversize", "net_ids", "position", "clients"};
+    line(text_of("run: %llu ticks, %.0f %% of real time, server tick %.1f ms (p99 %.1f ms of CPU on the busiest worker)",
+                 static_cast<unsigned long long>(whole.sums.ticks), f.real_time, f.tick_ms, scenarios::percentile(session.tick_ms(), 0.99)));
+    line(text_of("     %s pairs a tick, %.1f entities at a client, %s bytes/client/s, %.2f bytes and %.0f ns a pair", grouped(f.pairs).c_str(),
+                 session.mean_visible(), grouped(f.bytes_per_client_s).c_str(), f.bytes_per_pair, f.ns_per_pair));
+    line(text_of("     shared %.0f %%, zstd %.0f %%, compression %.1fx, loss %.1f %% down %.1f %% up, baseline age %.1f ticks", f.shared, f.zstd,
+                 f.compression, f.loss_down, f.loss_up, f.baseline_age));
+    static constexpr const char* limit_names[] = {"chunks",   "records", "backend_refused", "budget", "opaque",
+                                                  "oversize", "net_ids", "position",        "clients"};
     std::string reached;
     for (u32 bit = 0; bit < std::size(limit_names); ++bit)
         if (whole.sums.limits >> bit & 1)

@@ -121,7 +121,8 @@ int demo_main(const Options& options) {
     }
     if (const double cells = tile_cells(options, trace); cells > tile_cells_max) {
         display.passing("");
-        return bad_input(path + text_of(": too sparse to be tiled to so many vehicles: %.0f tiles of %u vehicles", cells / trace.entity_count, trace.entity_count));
+        return bad_input(path + text_of(": too sparse to be tiled to so many vehicles: %.0f tiles of %u vehicles", cells / trace.entity_count,
+                                        trace.entity_count));
     }
     display.end_step(text_of("%s, %s vehicles, %s positions, %.0f s", trace.source.c_str(), grouped(trace.entity_count).c_str(),
                              grouped(trace.sample_count()).c_str(), trace.duration_s()));
@@ -131,8 +132,8 @@ int demo_main(const Options& options) {
         return failed(display, "interrupted", "nothing was run");
     display.begin_step(text_of("tiling to %s vehicles", grouped(options.entities).c_str()));
     Session session(options, trace, *executor);
-    display.end_step(text_of("%s tiles, %.1f km square, each at another time of the recording", grouped(session.traffic().tile_count()).c_str(),
-                             session.traffic().edge_m() / 1000));
+    display.end_step(text_of("%s tiles, %.1f km square, each at another time of the recording",
+                             grouped(session.traffic().tile_count()).c_str(), session.traffic().edge_m() / 1000));
     if (interrupted)
         return failed(display, "interrupted", "nothing was run");
     display.begin_step("world");
@@ -158,10 +159,12 @@ int demo_main(const Options& options) {
     u32 drain_ticks = 0;
     const bool drained = session.drain([&](u32 tick) {
         drain_ticks = tick;
-        display.passing(text_of("loss off, world still: tick %u, %u of %u clients settled ...", tick, session.settled_clients(), options.clients));
+        display.passing(text_of("loss off, world still: tick %u, %u of %u clients settled ...", tick, session.settled_clients(),
+                                options.clients));
         return true;
     });
-    display.end_step(text_of("%s clients settled after %u ticks", grouped(session.settled_clients()).c_str(), drain_ticks + (drained ? 1 : 0)));
+    display.end_step(
+        text_of("%s clients settled after %u ticks", grouped(session.settled_clients()).c_str(), drain_ticks + (drained ? 1 : 0)));
     display.begin_step("check");
     const Verdict verdict = session.verify(drained);
     display.end_step("every client's world against the server's");
@@ -169,8 +172,9 @@ int demo_main(const Options& options) {
         return bad_input("cannot write " + options.json_path);
     if (!verdict)
         return failed(display, verdict.name, verdict.text);
-    display.line(text_of("VERIFIED clients=%u entities=%llu components=%llu ticks=%llu", options.clients, static_cast<unsigned long long>(verdict.entities),
-                         static_cast<unsigned long long>(verdict.components), static_cast<unsigned long long>(whole.sums.ticks)));
+    const auto number = [](u64 value) { return static_cast<unsigned long long>(value); };
+    display.line(text_of("VERIFIED clients=%u entities=%llu components=%llu ticks=%llu", options.clients, number(verdict.entities),
+                         number(verdict.components), number(whole.sums.ticks)));
     return 0;
 }
 

@@ -60,7 +60,7 @@ struct RealOption {
 constexpr RealOption real_options[] = {
     {"--seconds", 0.05, 86'400, &Options::seconds}, {"--loss", 0, 50, &Options::loss_percent},
     {"--rtt", 0, 2000, &Options::rtt_ms},           {"--jitter", 0, 1000, &Options::jitter_ms},
-    {"--radius", 5, 1000, &Options::radius_m},
+    {"--radius", 10, 1000, &Options::radius_m},
 };
 
 /// Empty, or the problem. `known` is false when there is no such option.
@@ -78,7 +78,8 @@ std::string apply(const std::string& name, const char* value, Options& out, bool
             return parse_real(value, option.low, option.high, out.*option.member) ? std::string()
                                                                                   : out_of_range(name, value, option.low, option.high);
     if (name == "--seed")
-        return parse_whole(value, 0, ~u64(0), out.seed) ? std::string() : "--seed takes a whole number of at most 64 bits, not '" + std::string(value) + "'";
+        return parse_whole(value, 0, ~u64(0), out.seed) ? std::string()
+                                                        : "--seed takes a whole number of at most 64 bits, not '" + std::string(value) + "'";
     if (name == "--executor") {
         for (const ExecutorKind kind : {ExecutorKind::serial, ExecutorKind::threads, ExecutorKind::tbb})
             if (std::strcmp(value, to_string(kind)) == 0) {

@@ -102,6 +102,7 @@ std::string Session::open() {
     ServerConfig config;
     config.executor = &executor_;
     config.radius_min = options_.radius_m;
+    config.cell_size = std::min(64.0, options_.radius_m * 64 / 60); // larger cells than that could not follow the radius
     config.clients_max = std::max(options_.clients, 1u);
     config.hash_ticks = hash_every_ticks;
     config.thread_cpu_ns = thread_cpu_ns;
@@ -164,8 +165,8 @@ const Sums& Session::advance(bool moving) {
     if (moving)
         traffic_.step(world_, executor_);
     const u64 moved = wall_ns();
-    if (moving)
-        for (const auto& peer : peers_)
+    for (const auto& peer : peers_)
+        if (moving || !peer->followed) // who joins late still gets a view
             aim(*peer);
     const TickReport& report = server_->tick(now_us_);
     last_ = sums_of(report);
@@ -269,6 +270,7 @@ double Session::mean_visible() const {
 
 Verdict Session::verify(bool drained) {
     Verdict verdict;
+    const auto number = [](u64 value) { return static_cast<unsigned long long>(value); };
     char line[256];
     if (verdict.text = spoil(); !verdict.text.empty()) {
         verdict.name = "sabotage";
@@ -283,15 +285,15 @@ Verdict Session::verify(bool drained) {
     const u64 different = totals_.hashes_different + drain_totals_.hashes_different;
     if (!drained) {
         verdict.name = "unsettled";
-        std::snprintf(line, sizeof line, "%u of %zu clients are settled and have reported their state hash after %llu ticks of perfect links", settled_clients(),
-                      peers_.size(), static_cast<unsigned long long>(drain_totals_.ticks));
+        std::snprintf(line, sizeof line, "%u of %zu clients are settled and have reported their state hash after %llu ticks of perfect links",
+                      settled_clients(), peers_.size(), number(drain_totals_.ticks));
     } else if (different > 0) {
         verdict.name = "hash";
-        std::snprintf(line, sizeof line, "%llu state hashes of clients differ from the server's", static_cast<unsigned long long>(different));
+        std::snprintf(line, sizeof line, "%llu state hashes of clients differ from the server's", number(different));
     } else if (unequal_encodes_tick_ != 0) {
         verdict.name = "encodes";
-        std::snprintf(line, sizeof line, "tick %llu: %llu encodes of %llu distinct keys", static_cast<unsigned long long>(unequal_encodes_tick_),
-                      static_cast<unsigned long long>(unequal_encodes_), static_cast<unsigned long long>(unequal_keys_));
+        std::snprintf(line, sizeof line, "tick %llu: %llu encodes of %llu distinct keys", number(unequal_encodes_tick_), number(unequal_encodes_),
+                      number(unequal_keys_));
     } else if (verdict.entities == 0) {
         verdict.name = "empty";
         std::snprintf(line, sizeof line, "no client sees an entity: nothing was compared");

@@ -12,8 +12,9 @@ namespace demo {
 namespace {
 
 constexpr u64 stream_label = 11, stream_relabel = 1u << 21;
-constexpr const char* destinations[] = {"Central Station", "Harbour", "Airport", "Old Town", "University", "Stadium", "North Gate", "Hospital",
-                                        "Market Square", "Museum", "Zoo", "West Park", "Town Hall", "Lakeside", "Fairground", "Depot"};
+constexpr const char* destinations[] = {"Central Station", "Harbour",   "Airport",  "Old Town", "University", "Stadium",
+                                        "North Gate",      "Hospital",  "Museum",   "Zoo",      "West Park",  "Town Hall",
+                                        "Market Square",   "Lakeside",  "Depot",    "Fairground"};
 
 u32 write_label(const void* component, std::span<std::byte> out) {
     const Label& label = *static_cast<const Label*>(component);
@@ -57,7 +58,8 @@ void change_destination(Label& label, Random& random) {
     const Label before = label;
     const char* const to = static_cast<const char*>(memmem(before.text, before.size_bytes, " to ", 4));
     char text[Label::bytes_max + 1];
-    set_text(label, text, std::snprintf(text, sizeof text, "%.*s to %s", to ? static_cast<int>(to - before.text) : 0, before.text, any_destination(random)));
+    const int plate_bytes = to ? static_cast<int>(to - before.text) : 0;
+    set_text(label, text, std::snprintf(text, sizeof text, "%.*s to %s", plate_bytes, before.text, any_destination(random)));
 }
 
 } // namespace
@@ -140,7 +142,9 @@ u32 Traffic::grid_axis(float metres) const {
 void Traffic::build_grid() {
     const scenarios::TiledTrace& tiles = motion_.tiles();
     std::fill(grid_begin_.begin(), grid_begin_.end(), 0);
-    const auto cell_of = [&](u32 slot) { return std::size_t(grid_axis(tiles.state(slot).z)) * grid_edge_ + grid_axis(tiles.state(slot).x); };
+    const auto cell_of = [&](u32 slot) {
+        return std::size_t(grid_axis(tiles.state(slot).z)) * grid_edge_ + grid_axis(tiles.state(slot).x);
+    };
     for (u32 slot = 0; slot < tiles.slot_count(); ++slot)
         if (tiles.present(slot))
             ++grid_begin_[cell_of(slot) + 1];
