@@ -42,7 +42,8 @@ def verified(program):
 def executors(program):
     lasts = set()
     for executor, workers in (('serial', '1'), ('threads', '3'), ('tbb', '2')):
-        code, last, out, err = run(program, *SMALL, '--seconds', '0.5', '--executor', executor, '--workers', workers, '--loss', '10', '--seed', '7')
+        code, last, out, err = run(program, *SMALL, '--seconds', '0.5', '--executor', executor, '--workers', workers, '--loss', '10',
+                                   '--seed', '7')
         check(code == 0 and VERIFIED.match(last), executor + ' is verified', out + err)
         lasts.add(last)
     check(len(lasts) == 1, 'the same result from each executor', str(lasts))
@@ -55,16 +56,16 @@ def sabotage(program, kind):
 
 
 def bad_options(program):
-    for arguments in (['--entities', '0'], ['--entities'], ['--clients', '1.5'], ['--seconds', 'nan'], ['--loss', '51'], ['--rtt', '-1'], ['--jitter', 'x'],
-                      ['--workers', '0'], ['--executor', 'fibres'], ['--executor', 'serial', '--workers', '2'], ['--seed', '18446744073709551616'],
-                      ['--sabotage', 'promise'], ['--radius', '1e9'], ['--json', ''], ['--json', '/nonexistent/x.json'], ['--frobnicate'], ['more'],
-                      ['--seconds=']):
+    for arguments in (['--entities', '0'], ['--entities'], ['--clients', '1.5'], ['--seconds', 'nan'], ['--seconds='], ['--loss', '51'],
+                      ['--rtt', '-1'], ['--jitter', 'x'], ['--workers', '0'], ['--executor', 'fibres'],
+                      ['--executor', 'serial', '--workers', '2'], ['--seed', '18446744073709551616'], ['--sabotage', 'promise'],
+                      ['--radius', '1e9'], ['--json', ''], ['--json', '/nonexistent/x.json'], ['--frobnicate'], ['more']):
         code, _, out, err = run(program, *arguments)
         check(code == 2, '%s: exit code 2, not %d' % (arguments, code), out + err)
         check(len(err.splitlines()) == 1 and err.startswith('throng_demo: ') and not out, '%s: one line on stderr' % arguments, out + err)
     code, _, out, err = run(program, '--help')
     check(code == 0 and not err, '--help ends well', err)
-    for option in ('entities', 'clients', 'seconds', 'loss', 'rtt', 'jitter', 'workers', 'executor', 'seed', 'trace', 'radius', 'json', 'sabotage', 'plain', 'help'):
+    for option in ('entities clients seconds loss rtt jitter workers executor seed trace radius json sabotage plain help').split():
         check('--' + option in out, '--help lists --' + option, out)
 
 
@@ -75,9 +76,11 @@ def bad_trace(program):
             with open(path, 'wb') as file:
                 file.write(data)
             return path
-        for path in (path_of('empty.csv', b''), path_of('noise.bin', bytes(range(256)) * 9), path_of('short.csv', b'id,time,x,y\n1,0,5\n'),
+        for path in (path_of('empty.csv', b''), path_of('noise.bin', bytes(range(256)) * 9),
+                     path_of('short.csv', b'id,time,x,y\n1,0,5\n'),
                      path_of('number.csv', b'id,time,x,y\n1,0,a,7\n'), path_of('header.csv', b'id,time,x,y\n'),
-                     path_of('cut.throngtrace', b'THRTRACE\x01\x00'), path_of('cut.xml', b'<fcd-export><timestep time="0"><vehicle id="a" x="1"'),
+                     path_of('cut.throngtrace', b'THRTRACE\x01\x00'),
+                     path_of('cut.xml', b'<fcd-export><timestep time="0"><vehicle id="a" x="1"'),
                      os.path.join(folder, 'absent'), folder):
             code, _, out, err = run(program, *SMALL, '--trace', path)
             check(code == 2, '%s: exit code 2, not %d' % (path, code), out + err)

@@ -97,7 +97,7 @@ void Display::line(const std::string& text) {
 void Display::begin_table(const Options& options) {
     if (in_place_)
         return;
-    line(text_of("each line, of %u clients: simulated time; percent of real time; wall ms of a server tick [of each stage]; figures per tick",
+    line(text_of("each line, of %u clients: simulated time, percent of real time, wall ms of a server tick [of each stage], averages",
                  options.clients));
 }
 
@@ -130,8 +130,8 @@ void Display::table(const Options& options, const Session& session, const Window
     const auto ms = [&](u64 ns) { return sums.per_tick(ns) / 1e6; };
     std::vector<std::string> lines;
     lines.push_back(text_of("throng  %.1f of %.0f s, %.0f %% of real time, %s with %u worker%s",
-                            static_cast<double>(session.totals().ticks) / tick_hz, options.seconds, f.real_time, to_string(options.executor),
-                            options.workers, options.workers == 1 ? "" : "s"));
+                            static_cast<double>(session.totals().ticks) / tick_hz, options.seconds, f.real_time,
+                            to_string(options.executor), options.workers, options.workers == 1 ? "" : "s"));
     lines.push_back("");
     lines.push_back(text_of("%-12s%10s%10s%10s", "ms a tick", "wall", "cpu", "busiest"));
     u64 busiest_ns = 0;
@@ -185,11 +185,12 @@ void Display::summary(const Options& options, const Session& session, const Wind
     if (whole.sums.ticks == 0)
         return;
     line(text_of("run: %llu ticks, %.0f %% of real time, server tick %.1f ms (p99 %.1f ms of CPU on the busiest worker)",
-                 static_cast<unsigned long long>(whole.sums.ticks), f.real_time, f.tick_ms, scenarios::percentile(session.tick_ms(), 0.99)));
-    line(text_of("     %s pairs a tick, %.1f entities at a client, %s bytes/client/s, %.2f bytes and %.0f ns a pair", grouped(f.pairs).c_str(),
-                 session.mean_visible(), grouped(f.bytes_per_client_s).c_str(), f.bytes_per_pair, f.ns_per_pair));
-    line(text_of("     shared %.0f %%, zstd %.0f %%, compression %.1fx, loss %.1f %% down %.1f %% up, baseline age %.1f ticks", f.shared, f.zstd,
-                 f.compression, f.loss_down, f.loss_up, f.baseline_age));
+                 static_cast<unsigned long long>(whole.sums.ticks), f.real_time, f.tick_ms,
+                 scenarios::percentile(session.tick_ms(), 0.99)));
+    line(text_of("     %s pairs a tick, %.1f entities at a client, %s bytes/client/s, %.2f bytes and %.0f ns a pair",
+                 grouped(f.pairs).c_str(), session.mean_visible(), grouped(f.bytes_per_client_s).c_str(), f.bytes_per_pair, f.ns_per_pair));
+    line(text_of("     shared %.0f %%, zstd %.0f %%, compression %.1fx, loss %.1f %% down %.1f %% up, baseline age %.1f ticks", f.shared,
+                 f.zstd, f.compression, f.loss_down, f.loss_up, f.baseline_age));
     static constexpr const char* limit_names[] = {"chunks",   "records", "backend_refused", "budget", "opaque",
                                                   "oversize", "net_ids", "position",        "clients"};
     std::string reached;

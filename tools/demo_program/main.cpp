@@ -121,8 +121,8 @@ int demo_main(const Options& options) {
     }
     if (const double cells = tile_cells(options, trace); cells > tile_cells_max) {
         display.passing("");
-        return bad_input(path + text_of(": too sparse to be tiled to so many vehicles: %.0f tiles of %u vehicles", cells / trace.entity_count,
-                                        trace.entity_count));
+        return bad_input(path + text_of(": too sparse to be tiled to so many vehicles: %.0f tiles of %u vehicles",
+                                        cells / trace.entity_count, trace.entity_count));
     }
     display.end_step(text_of("%s, %s vehicles, %s positions, %.0f s", trace.source.c_str(), grouped(trace.entity_count).c_str(),
                              grouped(trace.sample_count()).c_str(), trace.duration_s()));

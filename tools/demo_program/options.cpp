@@ -78,8 +78,9 @@ std::string apply(const std::string& name, const char* value, Options& out, bool
             return parse_real(value, option.low, option.high, out.*option.member) ? std::string()
                                                                                   : out_of_range(name, value, option.low, option.high);
     if (name == "--seed")
-        return parse_whole(value, 0, ~u64(0), out.seed) ? std::string()
-                                                        : "--seed takes a whole number of at most 64 bits, not '" + std::string(value) + "'";
+        return parse_whole(value, 0, ~u64(0), out.seed)
+                   ? std::string()
+                   : "--seed takes a whole number of at most 64 bits, not '" + std::string(value) + "'";
     if (name == "--executor") {
         for (const ExecutorKind kind : {ExecutorKind::serial, ExecutorKind::threads, ExecutorKind::tbb})
             if (std::strcmp(value, to_string(kind)) == 0) {

@@ -285,15 +285,15 @@ Verdict Session::verify(bool drained) {
     const u64 different = totals_.hashes_different + drain_totals_.hashes_different;
     if (!drained) {
         verdict.name = "unsettled";
-        std::snprintf(line, sizeof line, "%u of %zu clients are settled and have reported their state hash after %llu ticks of perfect links",
+        std::snprintf(line, sizeof line, "%u of %zu clients are settled and have sent their state hash after %llu ticks of perfect links",
                       settled_clients(), peers_.size(), number(drain_totals_.ticks));
     } else if (different > 0) {
         verdict.name = "hash";
         std::snprintf(line, sizeof line, "%llu state hashes of clients differ from the server's", number(different));
     } else if (unequal_encodes_tick_ != 0) {
         verdict.name = "encodes";
-        std::snprintf(line, sizeof line, "tick %llu: %llu encodes of %llu distinct keys", number(unequal_encodes_tick_), number(unequal_encodes_),
-                      number(unequal_keys_));
+        std::snprintf(line, sizeof line, "tick %llu: %llu encodes of %llu distinct keys", number(unequal_encodes_tick_),
+                      number(unequal_encodes_), number(unequal_keys_));
     } else if (verdict.entities == 0) {
         verdict.name = "empty";
         std::snprintf(line, sizeof line, "no client sees an entity: nothing was compared");
