@@ -1,5 +1,6 @@
 // Interposes the process's memory functions: definitions in the program come before those of every library. The real ones
 // are the next in link order: mimalloc's where it is linked, else libc's.
+#undef _FILE_OFFSET_BITS // else <sys/mman.h> renames mmap to mmap64, and both are defined here
 #include "bench/alloc_count.hpp"
 #include <atomic>
 #include <cerrno>

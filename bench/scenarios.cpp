@@ -23,30 +23,31 @@ void add_components(throng::Protocol& protocol) {
 }
 
 static constexpr Scenario synthetic(const char* name, u32 entities, u32 moving_percent, double vitals, float side_m, u32 clients,
-                                    float radius_m, u32 budget_bytes = 0, bool join = false) {
+                                    float radius_m, float cell_m, u32 budget_bytes = 0, bool join = false) {
     Scenario s;
     s.name = name, s.entities = entities, s.moving_percent = moving_percent, s.vitals_probability = vitals;
-    s.side_m = side_m, s.clients = clients, s.radius_m = radius_m, s.budget_bytes = budget_bytes, s.join = join;
+    s.side_m = side_m, s.clients = clients, s.radius_m = radius_m, s.cell_m = cell_m, s.budget_bytes = budget_bytes, s.join = join;
     return s;
 }
 
-static constexpr Scenario recorded(const char* name, const char* file, u32 entities, u32 clients, float radius_m, u32 tick_hz = 20) {
+static constexpr Scenario recorded(const char* name, const char* file, u32 entities, u32 clients, float radius_m, float cell_m,
+                                   u32 tick_hz = 20) {
     Scenario s;
     s.name = name, s.source = Source::trace, s.trace_file = file;
-    s.entities = entities, s.clients = clients, s.radius_m = radius_m, s.tick_hz = tick_hz;
+    s.entities = entities, s.clients = clients, s.radius_m = radius_m, s.cell_m = cell_m, s.tick_hz = tick_hz;
     return s;
 }
 
 static constexpr Scenario table[] = {
-    synthetic("dispersed", 100'000, 30, 0.02, 2746, 1000, 60),
-    synthetic("crowd", 2'000, 100, 0.02, 200, 1000, 400),
-    synthetic("crowd_budget", 2'000, 100, 0.02, 200, 1000, 400, 1200),
-    synthetic("many_clients", 100'000, 20, 0.02, 3363, 10'000, 60),
-    synthetic("idle", 100'000, 0, 0, 2746, 1000, 60),
-    synthetic("join", 100'000, 30, 0.02, 2746, 1000, 60, 64'000 / 20, true), // 64 kB/s a client
-    recorded("trace_city", "city_traffic.txt.zst", 100'000, 1000, 60),
-    recorded("trace_cubes", "cubes_s1.bin.zst", 901, 16, 1000, 60),
-    recorded("trace_pedestrians", "pedestrians_bo160.txt.zst", 20'000, 200, 15, 16),
+    synthetic("dispersed", 100'000, 30, 0.02, 2746, 1000, 60, 64),
+    synthetic("crowd", 2'000, 100, 0.02, 200, 1000, 400, 100),
+    synthetic("crowd_budget", 2'000, 100, 0.02, 200, 1000, 400, 100, 1200),
+    synthetic("many_clients", 100'000, 20, 0.02, 3363, 10'000, 60, 76),
+    synthetic("idle", 100'000, 0, 0, 2746, 1000, 60, 64),
+    synthetic("join", 100'000, 30, 0.02, 2746, 1000, 60, 64, 64'000 / 20, true), // 64 kB/s a client
+    recorded("trace_city", "city_traffic.txt.zst", 100'000, 1000, 60, 64),
+    recorded("trace_cubes", "cubes_s1.bin.zst", 901, 16, 1000, 100, 60),
+    recorded("trace_pedestrians", "pedestrians_bo160.txt.zst", 20'000, 200, 15, 10, 16),
 };
 
 std::span<const Scenario> all_scenarios() { return table; }

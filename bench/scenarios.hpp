@@ -56,6 +56,7 @@ struct Scenario {
     float side_m = 0;               // of the square map; traces: 0
     u32 clients = 0;
     float radius_m = 0;
+    float cell_m = 64;              // interest cell: 40 to 64 entities each where the map is that full
     u32 budget_bytes = 0;           // a client and tick; 0: none
     bool join = false;              // all clients join in one tick
     u32 tick_hz = 20;

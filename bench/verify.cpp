@@ -18,23 +18,35 @@ std::string format(const char* pattern, auto... values) {
     return line;
 }
 
-std::string name_of(NetId id) { return id ? format("%u.%u", id.index(), id.generation()) : std::string("none"); }
+std::string name_of(NetId id) {
+    return id ? format("%u.%u", id.index(), id.generation()) : std::string("none");
+}
 
 /// Calls f with a value of the arithmetic type that a field has.
 template <class F>
 auto with_field_type(FieldType type, F&& f) {
     switch (type) {
-    case FieldType::f32: return f(float());
-    case FieldType::f64: return f(double());
-    case FieldType::int8: return f(i8());
-    case FieldType::int16: return f(i16());
-    case FieldType::int32: return f(i32());
-    case FieldType::int64: return f(i64());
+    case FieldType::f32:
+        return f(float());
+    case FieldType::f64:
+        return f(double());
+    case FieldType::int8:
+        return f(i8());
+    case FieldType::int16:
+        return f(i16());
+    case FieldType::int32:
+        return f(i32());
+    case FieldType::int64:
+        return f(i64());
     case FieldType::boolean:
-    case FieldType::uint8: return f(u8());
-    case FieldType::uint16: return f(u16());
-    case FieldType::uint32: return f(u32());
-    default: return f(u64());
+    case FieldType::uint8:
+        return f(u8());
+    case FieldType::uint16:
+        return f(u16());
+    case FieldType::uint32:
+        return f(u32());
+    default:
+        return f(u64());
     }
 }
 
@@ -137,7 +149,8 @@ void Verifier::collect_visible(ClientId client) {
     visible_.clear();
     visible_ids_.clear();
     visible_mark_.resize(std::max<std::size_t>(visible_mark_.size(), world_.entity_slots()), 0);
-    server_.each_visible(client, [](void* list, Entity entity) { static_cast<std::vector<Entity>*>(list)->push_back(entity); }, &visible_);
+    server_.each_visible(
+        client, [](void* list, Entity entity) { static_cast<std::vector<Entity>*>(list)->push_back(entity); }, &visible_);
     std::sort(visible_.begin(), visible_.end(), [](const Entity& x, const Entity& y) { return x.entity_idx < y.entity_idx; });
     for (const Entity entity : visible_) {
         if (entity.entity_idx < visible_mark_.size())
@@ -155,7 +168,8 @@ Difference Verifier::check(ClientId client, const World& client_world, const Cli
     Difference found = first_difference(client, client_world, client_half);
     if (found && (!client_half.any_settled() || tick_newer(still_since, client_half.settled_tick()))) {
         found.text = format("client %u knows all up to tick %u only, not %u: %s: ", client, client_half.settled_tick(), still_since,
-                            to_string(found.kind)) + found.text;
+                            to_string(found.kind)) +
+                     found.text;
         found.kind = Kind::stale;
     }
     return found;
@@ -171,7 +185,8 @@ Difference Verifier::first_difference(ClientId client, const World& client_world
         if (!client_world.alive(shown))
             return {Kind::missing, format("client %u: entity %s is visible and not there", client, name_of(id).c_str())};
         if (client_half.net_id(shown) != id)
-            return {Kind::missing, format("client %u: entity %s is shown as %s", client, name_of(id).c_str(), name_of(client_half.net_id(shown)).c_str())};
+            return {Kind::missing, format("client %u: entity %s is shown as %s", client, name_of(id).c_str(),
+                                          name_of(client_half.net_id(shown)).c_str())};
         ++entities_compared_;
         if (Difference found = compare_entity({entity, shown, id, &client_world, &client_half})) {
             found.text = format("client %u: ", client) + found.text;
@@ -194,8 +209,8 @@ Difference Verifier::compare_entity(const Pair& pair) {
             wanted = info.serialize(server_row, server_bytes_) <= info.opaque_bytes_max; // too large: replicated as absent
         }
         if (wanted != (client_row != nullptr))
-            return {Kind::component, format("entity %s, component %s: %s on the client, %s on the server", name_of(pair.id).c_str(), info.name,
-                                            client_row ? "present" : "absent", wanted ? "present" : "absent")};
+            return {Kind::component, format("entity %s, component %s: %s on the client, %s on the server", name_of(pair.id).c_str(),
+                                            info.name, client_row ? "present" : "absent", wanted ? "present" : "absent")};
         if (!wanted)
             continue;
         Difference found;
@@ -209,7 +224,8 @@ Difference Verifier::compare_entity(const Pair& pair) {
     return {};
 }
 
-Difference Verifier::compare_field(const Pair& pair, const ComponentInfo& info, u32 index, const std::byte* server_row, const std::byte* client_row) {
+Difference Verifier::compare_field(const Pair& pair, const ComponentInfo& info, u32 index, const std::byte* server_row,
+                                   const std::byte* client_row) {
     const FieldInfo& field = info.fields[index];
     const std::byte* const here = server_row + field.offset_bytes;
     const std::byte* const there = client_row + field.offset_bytes;
@@ -227,18 +243,20 @@ Difference Verifier::compare_field(const Pair& pair, const ComponentInfo& info, 
     });
     if (same)
         return {};
-    return {Kind::value, format("entity %s, component %s, field %u: %s on the client, %s on the server", name_of(pair.id).c_str(), info.name, index,
-                                value_text(field, there).c_str(), value_text(field, here).c_str())};
+    return {Kind::value, format("entity %s, component %s, field %u: %s on the client, %s on the server", name_of(pair.id).c_str(),
+                                info.name, index, value_text(field, there).c_str(), value_text(field, here).c_str())};
 }
 
-Difference Verifier::compare_reference(const Pair& pair, const ComponentInfo& info, u32 index, Entity server_target, Entity client_target) {
+Difference Verifier::compare_reference(const Pair& pair, const ComponentInfo& info, u32 index, Entity server_target,
+                                       Entity client_target) {
     const NetId expected = is_visible(server_target) ? server_.net_id(server_target) : NetId{};
     const bool null = client_target == Entity{};
     const NetId shown = null || !pair.client_world->alive(client_target) ? NetId{} : pair.client_half->net_id(client_target);
     if (shown == expected && (null || shown))
         return {};
-    return {Kind::reference, format("entity %s, component %s, field %u: %s on the client, %s on the server", name_of(pair.id).c_str(), info.name, index,
-                                    !null && !shown ? "a dead entity" : name_of(shown).c_str(), name_of(expected).c_str())};
+    return {Kind::reference,
+            format("entity %s, component %s, field %u: %s on the client, %s on the server", name_of(pair.id).c_str(), info.name, index,
+                   !null && !shown ? "a dead entity" : name_of(shown).c_str(), name_of(expected).c_str())};
 }
 
 Difference Verifier::compare_opaque(const Pair& pair, const ComponentInfo& info, const void* server_row, const void* client_row) {
@@ -250,8 +268,8 @@ Difference Verifier::compare_opaque(const Pair& pair, const ComponentInfo& info,
     u32 at = 0;
     while (at < std::min(here, there) && server_bytes_[at] == client_bytes_[at])
         ++at;
-    return {Kind::value, format("entity %s, component %s: %u bytes on the client, %u on the server, the first difference at byte %u", name_of(pair.id).c_str(),
-                                info.name, there, here, at)};
+    return {Kind::value, format("entity %s, component %s: %u bytes on the client, %u on the server, the first difference at byte %u",
+                                name_of(pair.id).c_str(), info.name, there, here, at)};
 }
 
 /// Whatever the client's world holds must have come from a visible entity: one with a net id that is not visible is a ghost,
@@ -294,7 +312,8 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
             double at[2];
             for (u32 axis = 0; axis < 2; ++axis) {
                 const FieldInfo& field = spatial->fields[spatial->spatial_fields[axis]];
-                at[axis] = with_field_type(field.type, [&](auto zero) { return static_cast<double>(load<decltype(zero)>(row + field.offset_bytes)); });
+                at[axis] = with_field_type(
+                    field.type, [&](auto zero) { return static_cast<double>(load<decltype(zero)>(row + field.offset_bytes)); });
                 at[axis] = at[axis] != at[axis] ? 0.0 : std::clamp(at[axis], field.range.min, field.range.max);
             }
             distance = std::hypot(at[0] - a, at[1] - b);
@@ -346,8 +365,9 @@ bool spoil_value(const Protocol& protocol, World& world, const Client& client) {
             if (field.type == FieldType::boolean)
                 value = static_cast<T>(value == 0);
             else if (field.kind == FieldKind::range)
-                value = static_cast<T>(static_cast<double>(value) + (static_cast<double>(value) > (field.range.min + field.range.max) / 2 ? -1 : 1) *
-                                                                        std::max(field.range.step, 1.0));
+                value = static_cast<T>(static_cast<double>(value) +
+                                       (static_cast<double>(value) > (field.range.min + field.range.max) / 2 ? -1 : 1) *
+                                           std::max(field.range.step, 1.0));
             else
                 value = static_cast<T>(value + T(1));
             std::memcpy(at, &value, sizeof value);

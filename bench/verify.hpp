@@ -39,7 +39,8 @@ public:
     /// that is not yet known to hold all of that tick (Client::settled_tick) is called stale; it hears of it by a heartbeat at the
     /// latest, so let heartbeat_ticks and a round trip pass before. Cost: about a microsecond per
     /// visible entity.
-    Difference check(throng::ClientId client, const throng::World& client_world, const throng::Client& client_half, throng::Tick still_since);
+    Difference check(throng::ClientId client, const throng::World& client_world, const throng::Client& client_half,
+                     throng::Tick still_since);
 
     /// The promise of visibility for a view at (a, b): everything replicated within 0.85 radius is visible, unless hidden, and
     /// nothing beyond 1.2 radius; what has no place is visible. Looks at every replicated entity.
@@ -55,8 +56,10 @@ private:
     bool is_visible(throng::Entity entity) const;
     Difference first_difference(throng::ClientId client, const throng::World& client_world, const throng::Client& client_half);
     Difference compare_entity(const Pair& pair);
-    Difference compare_field(const Pair& pair, const throng::ComponentInfo& info, throng::u32 field, const std::byte* server_row, const std::byte* client_row);
-    Difference compare_reference(const Pair& pair, const throng::ComponentInfo& info, throng::u32 field, throng::Entity server_target, throng::Entity client_target);
+    Difference compare_field(const Pair& pair, const throng::ComponentInfo& info, throng::u32 field, const std::byte* server_row,
+                             const std::byte* client_row);
+    Difference compare_reference(const Pair& pair, const throng::ComponentInfo& info, throng::u32 field, throng::Entity server_target,
+                                 throng::Entity client_target);
     Difference compare_opaque(const Pair& pair, const throng::ComponentInfo& info, const void* server_row, const void* client_row);
     Difference find_ghost(const throng::World& client_world, const throng::Client& client_half);
 

@@ -9,12 +9,14 @@ static constexpr u32 client_grain = 16;
 static constexpr u32 examine_period_ticks = 4;
 static constexpr u32 messages_open_max = 8192;
 static constexpr float hysteresis = 1.1f;
+static constexpr u32 no_number = ~0u;
 
 Server::Server(throng::World& world, throng::ServerBackend& backend, throng::Executor& executor, const ServerConfig& config)
     : world_(world), backend_(backend), executor_(executor), config_(config), factor_(prediction_factor(config.tick_hz)),
       clients_(config.client_max), scratch_(executor.worker_count()) {
     const auto extent = static_cast<float>(2 * scenarios::world_half_m);
     cell_m_ = std::max(config.radius_m * hysteresis / 2, extent / 1024);
+    cells_per_m_ = 1 / cell_m_;
     columns_ = static_cast<u32>(std::ceil(extent / cell_m_));
     cells_.resize(std::size_t(columns_) * columns_);
     world_.log_structure(throng::component_id<throng::Replicated>(), true);
@@ -24,8 +26,14 @@ Server::Server(throng::World& world, throng::ServerBackend& backend, throng::Exe
     world_.pool<scenarios::Velocity>();
     world_.pool<scenarios::Vitals>();
     world_.clear_structure_log();
+    std::vector<std::pair<u32, u32>> by_place;
+    by_place.reserve(pool.size());
     for (u32 row = 0; row < pool.size(); ++row)
-        track(pool.owner(row));
+        if (const auto* position = world_.get<scenarios::Position>(world_.entity_at(pool.owner(row))))
+            by_place.emplace_back(cell_of(position->x, position->z), pool.owner(row));
+    std::sort(by_place.begin(), by_place.end());
+    for (const auto& [cell, world_idx] : by_place)
+        track(world_idx);
 }
 
 Server::~Server() = default;
@@ -35,13 +43,15 @@ Server::~Server() = default;
 u32 Server::cell_of(float x, float z) const {
     const auto half = static_cast<float>(scenarios::world_half_m);
     const auto last = static_cast<float>(columns_ - 1);
-    const auto column = static_cast<u32>(std::clamp((x + half) / cell_m_, 0.0f, last));
-    const auto row = static_cast<u32>(std::clamp((z + half) / cell_m_, 0.0f, last));
+    const auto column = static_cast<u32>(std::clamp((x + half) * cells_per_m_, 0.0f, last));
+    const auto row = static_cast<u32>(std::clamp((z + half) * cells_per_m_, 0.0f, last));
     return row * columns_ + column;
 }
 
 void Server::enter_cell(u32 entity, float x, float z) {
     Head& head = heads_[entity];
+    head.x = x;
+    head.z = z;
     head.cell = cell_of(x, z);
     std::vector<Item>& items = cells_[head.cell];
     head.place = static_cast<u32>(items.size());
@@ -56,35 +66,51 @@ void Server::leave_cell(u32 entity) {
     items.pop_back();
 }
 
-void Server::track(u32 entity) {
-    if (entity >= heads_.size()) {
-        const std::size_t size = std::max<std::size_t>({std::size_t(entity) + 1, world_.entity_slots(), heads_.size() * 3 / 2});
-        heads_.resize(size);
-        history_.resize(size);
-        touched_.resize((size + 63) / 64);
-        for (Scratch& s : scratch_)
-            s.stamp.resize(size);
+void Server::track(u32 world_idx) {
+    if (world_idx >= number_of_.size()) {
+        const std::size_t size = std::max<std::size_t>(world_.entity_slots(), std::size_t(world_idx) + 1);
+        number_of_.resize(size, no_number);
     }
+    const auto* position = world_.get<scenarios::Position>(world_.entity_at(world_idx));
+    if (number_of_[world_idx] != no_number || !position)
+        return;
+    u32 entity = 0;
+    // Numbers rest before they are used again: records about their last holder are settled by then, as a rule.
+    if (free_.size() - free_first_ > 256) {
+        entity = free_[free_first_++];
+        if (free_first_ * 2 > free_.size()) {
+            free_.erase(free_.begin(), free_.begin() + static_cast<std::ptrdiff_t>(free_first_));
+            free_first_ = 0;
+        }
+    } else {
+        entity = static_cast<u32>(heads_.size());
+        heads_.emplace_back();
+        history_.emplace_back();
+        row_.push_back(0);
+        touched_.resize(entity / 64 + 1);
+        for (Scratch& s : scratch_)
+            s.stamp.push_back(0);
+    }
+    number_of_[world_idx] = entity;
     Head& head = heads_[entity];
-    if (head.alive)
-        return;
-    const auto* position = world_.get<scenarios::Position>(world_.entity_at(entity));
-    if (!position)
-        return;
     ++head.generation;
     head.alive = true;
+    head.world_idx = world_idx;
     head.count = 0;
+    head.run = 0;
     head.changed = 0;
     enter_cell(entity, position->x, position->z);
     touched_[entity / 64] |= u64(1) << (entity % 64);
 }
 
-void Server::untrack(u32 entity) {
-    if (entity >= heads_.size() || !heads_[entity].alive)
+void Server::untrack(u32 world_idx) {
+    if (world_idx >= number_of_.size() || number_of_[world_idx] == no_number)
         return;
+    const u32 entity = number_of_[world_idx];
     leave_cell(entity);
     heads_[entity].alive = false;
-    touched_[entity / 64] &= ~(u64(1) << (entity % 64));
+    number_of_[world_idx] = no_number;
+    free_.push_back(entity);
 }
 
 void Server::structure() {
@@ -97,26 +123,39 @@ void Server::structure() {
     world_.clear_structure_log();
 }
 
-void Server::capture_entity(u32 entity, Scratch& scratch) {
+/// Row of a component. Entities that are spawned with the same components have the same rows in all pools, one after the
+/// other; `hint` makes that case a comparison.
+static u32 row_of(const throng::World& world, const throng::PoolBase& pool, u32 world_idx, u32 hint) {
+    return hint < pool.size() && pool.owner(hint) == world_idx ? hint : world.dense_index(world_idx, pool.component());
+}
+
+void Server::capture_entity(const Pools& pools, u32 entity, Scratch& scratch) {
     Head& head = heads_[entity];
-    const throng::Entity handle = world_.entity_at(entity);
-    const auto* position = world_.get<scenarios::Position>(handle);
-    const auto* heading = world_.get<scenarios::Heading>(handle);
-    const auto* velocity = world_.get<scenarios::Velocity>(handle);
-    const auto* vitals = world_.get<scenarios::Vitals>(handle);
-    if (!position || !heading || !velocity || !vitals)
+    const u32 world_idx = head.world_idx;
+    u32& hint = row_[entity];
+    hint = row_of(world_, pools.position, world_idx, hint);
+    const u32 heading = pools.aligned ? hint : row_of(world_, pools.heading, world_idx, hint);
+    const u32 velocity = pools.aligned ? hint : row_of(world_, pools.velocity, world_idx, hint);
+    const u32 vitals = pools.aligned ? hint : row_of(world_, pools.vitals, world_idx, hint);
+    if (hint == throng::no_row || heading == throng::no_row || velocity == throng::no_row || vitals == throng::no_row)
         return;
-    Item& item = cells_[head.cell][head.place];
-    item.x = position->x;
-    item.z = position->z;
-    if (cell_of(item.x, item.z) != head.cell)
-        scratch.crossed.push_back(entity);
-    const State now = quantise(*position, *heading, *velocity, *vitals);
+    const scenarios::Position& position = pools.position[hint];
+    if (position.x != head.x || position.z != head.z) {
+        head.x = position.x;
+        head.z = position.z;
+        Item& item = cells_[head.cell][head.place];
+        item.x = head.x;
+        item.z = head.z;
+        if (cell_of(head.x, head.z) != head.cell)
+            scratch.crossed.push_back(entity);
+    }
+    const State now = quantise(position, pools.heading[heading], pools.velocity[velocity], pools.vitals[vitals]);
     History& h = history_[entity];
     if (head.count > 0 && h.state[(head.count - 1) % versions] == now)
         return;
     h.state[head.count % versions] = now;
     h.tick[head.count % versions] = tick_;
+    head.run = static_cast<u16>(head.count > 0 && tick_ - head.changed == 1 ? std::min<u32>(head.run + 1u, versions) : 1);
     ++head.count;
     head.changed = tick_;
 }
@@ -132,39 +171,54 @@ void Server::capture() {
                 const u32* owners = pool->owners(b);
                 const u64* words = pool->change_words(b);
                 for (u32 w = 0; w < words_per_block; ++w) {
-                    u64 bits = 0;
-                    u32 at = ~0u;
                     for (u64 m = words[w]; m; m &= m - 1) {
-                        const u32 entity = owners[w * 64 + static_cast<u32>(__builtin_ctzll(m))];
-                        if (entity / 64 != at) {
-                            if (bits)
-                                __atomic_fetch_or(&touched_[at], bits, __ATOMIC_RELAXED);
-                            bits = 0;
-                            at = entity / 64;
-                        }
-                        if (at < touched_.size())
-                            bits |= u64(1) << (entity % 64);
+                        const u32 slot = owners[w * 64 + static_cast<u32>(__builtin_ctzll(m))];
+                        const u32 entity = slot < number_of_.size() ? number_of_[slot] : no_number;
+                        if (entity == no_number)
+                            continue;
+                        const u64 bit = u64(1) << (entity % 64);
+                        if (!(__atomic_load_n(&touched_[entity / 64], __ATOMIC_RELAXED) & bit))
+                            __atomic_fetch_or(&touched_[entity / 64], bit, __ATOMIC_RELAXED);
                     }
-                    if (bits)
-                        __atomic_fetch_or(&touched_[at], bits, __ATOMIC_RELAXED);
                 }
             }
         });
     }
+    // Entities that are spawned with the same components have the same rows in all pools: comparing the owner columns, which
+    // are read in order, saves four look-ups an entity.
+    bool aligned = true;
+    for (u32 b = 0; b < pools[0]->block_count() && aligned; ++b)
+        for (u32 k = 1; k < 4 && aligned; ++k)
+            aligned = pools[k]->size() == pools[0]->size() && pools[k]->block_rows() == pools[0]->block_rows() &&
+                      std::memcmp(pools[k]->owners(b), pools[0]->owners(b), pools[0]->rows_in_block(b) * sizeof(u32)) == 0;
+    const Pools typed{world_.pool<scenarios::Position>(), world_.pool<scenarios::Heading>(), world_.pool<scenarios::Velocity>(),
+                      world_.pool<scenarios::Vitals>(), aligned};
     throng::for_ranges(executor_, static_cast<u32>(touched_.size()), 32, [&](u32 begin, u32 end, u32 worker) {
         for (u32 w = begin; w < end; ++w) {
+            u32 entities[64], count = 0;
             for (u64 m = touched_[w]; m; m &= m - 1) {
                 const u32 entity = w * 64 + static_cast<u32>(__builtin_ctzll(m));
-                if (m & (m - 1)) {
-                    const u32 next = w * 64 + static_cast<u32>(__builtin_ctzll(m & (m - 1)));
-                    const Head& ahead = heads_[next];
-                    __builtin_prefetch(&history_[next].state[ahead.count % versions], 1);
-                    __builtin_prefetch(&history_[next].state[(ahead.count - 1) % versions]);
-                }
                 if (heads_[entity].alive)
-                    capture_entity(entity, scratch_[worker]);
+                    entities[count++] = entity;
             }
             touched_[w] = 0;
+            constexpr u32 ahead = 4;
+            for (u32 k = 0; k < count + ahead; ++k) {
+                if (k < count) {
+                    const Head& head = heads_[entities[k]];
+                    const History& h = history_[entities[k]];
+                    __builtin_prefetch(&h.tick, 1);
+                    __builtin_prefetch(&h.state[head.count % versions], 1);
+                    const u32 row = row_[entities[k]];
+                    if (aligned && row < typed.position.size()) {
+                        for (const throng::PoolBase* pool : pools)
+                            __builtin_prefetch(pool->row(row));
+                        __builtin_prefetch(&typed.position.owners(row / typed.position.block_rows())[row % typed.position.block_rows()]);
+                    }
+                }
+                if (k >= ahead)
+                    capture_entity(typed, entities[k - ahead], scratch_[worker]);
+            }
         }
     });
     world_.clear_changes();
@@ -175,9 +229,8 @@ void Server::capture() {
     }
     std::sort(crossed_.begin(), crossed_.end()); // which worker found it must not matter
     for (const u32 entity : crossed_) {
-        const Item item = cells_[heads_[entity].cell][heads_[entity].place];
         leave_cell(entity);
-        enter_cell(entity, item.x, item.z);
+        enter_cell(entity, heads_[entity].x, heads_[entity].z);
     }
 }
 
@@ -188,6 +241,8 @@ const State* Server::version(u32 entity, u32 tick) const {
     const u32 oldest = head.count > versions ? head.count - versions : 0;
     // What moves has a version a tick: the age tells the place. Otherwise search from there.
     const u32 age = throng::tick_newer(head.changed, tick) ? head.changed - tick : 0;
+    if (age < head.run)
+        return &h.state[(head.count - 1 - age) % versions];
     u32 i = age < head.count - oldest ? head.count - 1 - age : oldest;
     while (i + 1 < head.count && !throng::tick_newer(h.tick[(i + 1) % versions], tick))
         ++i;
@@ -343,8 +398,7 @@ void Server::interest(Client& client, Scratch& scratch) {
         const Head& head = heads_[entity];
         bool stays = head.alive;
         if (stays) {
-            const Item& item = cells_[head.cell][head.place];
-            const float dx = item.x - x, dz = item.z - z;
+            const float dx = head.x - x, dz = head.z - z;
             stays = dx * dx + dz * dz < leave;
         }
         if (stays) {
@@ -361,7 +415,7 @@ void Server::interest(Client& client, Scratch& scratch) {
     client.visible.resize(kept);
     const auto half = static_cast<float>(scenarios::world_half_m);
     const auto last = static_cast<float>(columns_ - 1);
-    const auto column = [&](float at) { return static_cast<u32>(std::clamp((at + half) / cell_m_, 0.0f, last)); };
+    const auto column = [&](float at) { return static_cast<u32>(std::clamp((at + half) * cells_per_m_, 0.0f, last)); };
     const float radius = config_.radius_m;
     const u32 left = column(x - radius), right = column(x + radius);
     for (u32 row = column(z - radius); row <= column(z + radius); ++row) {
@@ -464,8 +518,11 @@ void Server::send(throng::ClientId id, Client& client, Scratch& scratch) {
         const u32 entity = visible[i];
         if (i + 3 < count) {
             const Head& ahead = heads_[visible[i + 3]];
-            __builtin_prefetch(&history_[visible[i + 3]].state[(ahead.count - 1) % versions]);
-            client.pairs.prefetch(visible[i + 3]);
+            if (ahead.changed == tick_) {
+                __builtin_prefetch(&history_[visible[i + 3]].state[(ahead.count - 1) % versions]);
+                __builtin_prefetch(&history_[visible[i + 3]].state[(ahead.count - 5) % versions]); // about where baselines are
+                client.pairs.prefetch(visible[i + 3]);
+            }
         }
         const Head& head = heads_[entity];
         const bool dirty = head.changed == tick_;

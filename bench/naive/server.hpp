@@ -5,6 +5,9 @@
 // entity. Each client is examined on every 4th tick, in turns, as in the engine: at the speeds of the scenarios
 // everything within 0.85 R is visible and nothing beyond 1.2 R. A despawn is noticed at once.
 //
+// Entities have numbers of the engine's own, given by place on the ground when the engine starts, so that neighbours are
+// neighbours in memory too; later ones take what is free.
+//
 // State per client and entity: the tick of the newest acknowledged record (hash map). State per entity: the last 16 quantised
 // versions. A record that is lost is sent again; one that is merely not acknowledged yet is not.
 #include "bench/naive/state.hpp"
@@ -62,6 +65,8 @@ public:
             if (heads_[entity].alive)
                 f(entity, heads_[entity].generation, newest(entity));
     }
+    /// Slot in the world of an entity number that a client sees.
+    u32 world_index(u32 entity) const { return heads_[entity].world_idx; }
     u32 visible_count(throng::ClientId client) const { return static_cast<u32>(clients_[client].visible.size()); }
     /// Of the per-client state: visible lists, maps, rings.
     u64 client_bytes() const;
@@ -116,11 +121,15 @@ private:
     struct Head {
         u32 changed = 0; // tick of the newest version
         u32 count = 0;   // versions so far
+        float x = 0, z = 0;
         u32 cell = 0;    // grid cell and place in it
         u32 place = 0;
+        u32 world_idx = 0;
         u8 generation = 0;
         bool alive = false;
+        u16 run = 0;     // the newest so many versions are one tick apart
     };
+    static_assert(sizeof(Head) == 32);
     struct alignas(64) History {
         u32 tick[versions];
         State state[versions];
@@ -129,12 +138,19 @@ private:
         float x, z;
         u32 entity;
     };
+    struct Pools {
+        throng::Pool<scenarios::Position>& position;
+        throng::Pool<scenarios::Heading>& heading;
+        throng::Pool<scenarios::Velocity>& velocity;
+        throng::Pool<scenarios::Vitals>& vitals;
+        bool aligned; // an entity has the same row in all four
+    };
 
     void structure();
     void capture();
-    void track(u32 entity);
-    void untrack(u32 entity);
-    void capture_entity(u32 entity, Scratch& scratch);
+    void track(u32 world_idx);
+    void untrack(u32 world_idx);
+    void capture_entity(const Pools& pools, u32 entity, Scratch& scratch);
     u32 cell_of(float x, float z) const;
     void enter_cell(u32 entity, float x, float z);
     void leave_cell(u32 entity);
@@ -157,8 +173,12 @@ private:
     i32 factor_;
     std::vector<Head> heads_ = {};
     std::vector<History> history_ = {};
-    std::vector<u64> touched_ = {};
-    float cell_m_ = 1;
+    std::vector<u32> free_ = {};      // numbers, used from free_first_ on
+    std::size_t free_first_ = 0;
+    std::vector<u32> number_of_ = {}; // [world slot]
+    std::vector<u32> row_ = {};       // last known row of an entity's position
+    std::vector<u64> touched_ = {};   // a bit an entity
+    float cell_m_ = 1, cells_per_m_ = 1;
     u32 columns_ = 1;
     std::vector<std::vector<Item>> cells_ = {};
     std::vector<Client> clients_;

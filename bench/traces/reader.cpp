@@ -30,7 +30,7 @@ void TraceReader::open_memory(std::span<const std::byte> bytes) { memory_ = byte
 
 void TraceReader::fail(const std::string& what, bool with_line) {
     if (error_.empty())
-        error_ = with_line && line_ > 0 ? name_ + ":" + std::to_string(line_) + ": " + what : name_ + ": " + what;
+        error_ = with_line && line_number() > 0 ? name_ + ":" + std::to_string(line_number()) + ": " + what : name_ + ": " + what;
 }
 
 std::size_t TraceReader::raw(char* to, std::size_t bytes) {
@@ -113,6 +113,7 @@ std::string_view TraceReader::peek(std::size_t wanted) {
 
 bool TraceReader::until(char stop, std::string_view& out, std::size_t bytes_max) {
     std::size_t searched = 0;
+    tags_ = stop != '\n';
     for (;;) {
         const char* start = buffer_.data() + position_;
         const std::size_t held = size_ - position_;

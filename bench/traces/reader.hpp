@@ -37,10 +37,12 @@ public:
     void fail(const std::string& what, bool with_line = true);
     void fail_at(std::uint64_t line, const std::string& what) {
         line_ = line;
+        tags_ = 0;
         fail(what);
     }
     const std::string& error() const { return error_; }
-    std::uint64_t line_number() const { return line_; }
+    /// Of the last line read, or where the last tag ended; 0 before anything was read.
+    std::uint64_t line_number() const { return line_ + tags_; }
     std::uint64_t bytes_read() const { return total_; }
 
 private:
@@ -51,7 +53,8 @@ private:
     std::string error_ = {};
     std::uint64_t bytes_max_;
     std::uint64_t total_ = 0;
-    std::uint64_t line_ = 0;
+    std::uint64_t line_ = 0; // lines read, or line ends passed
+    std::uint64_t tags_ = 0; // 1 when the stream is read by tags
     std::FILE* file_ = nullptr;
     std::span<const std::byte> memory_ = {};
     bool started_ = false, ended_ = false, frame_open_ = false;

@@ -266,7 +266,7 @@ std::string write_recording(const Trace& trace, std::vector<std::byte>& out) {
     ByteWriter head;
     for (const char c : magic)
         head.raw(c);
-    head.raw(version), head.raw(frames), head.raw(trace.entity_count), head.raw(trace.sample_count());
+    head.raw(version), head.raw(frames), head.raw(seen), head.raw(trace.sample_count());
     head.raw(flat ? flag_flat : 0u), head.raw(trace.time_s[0]), head.raw(trace.frame_s);
     for (const ByteWriter& s : streams)
         head.raw(static_cast<std::uint32_t>(s.bytes.size()));

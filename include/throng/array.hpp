@@ -14,9 +14,9 @@ namespace throng {
 template <class T>
 inline constexpr bool is_trivially_relocatable = std::is_trivially_copyable_v<T>;
 
-/// Grows by a factor of two; never shrinks by itself. Pointers and references last until the next growth. A throwing
-/// allocator or element constructor leaves the array as it was. Thread rule: as a plain value. Elements must be nothrow
-/// move constructible.
+/// Grows by a factor of two; never shrinks by itself. Pointers and references last until the next growth. If the
+/// allocator or an element's constructor throws, the array is as it was (resize and append keep the elements that were built).
+/// Thread rule: as a plain value. Elements must be nothrow move constructible.
 template <class T>
 class Array {
 public:

@@ -38,7 +38,7 @@ struct ComponentOps {
 
 /// The parts of a pool that do not depend on the type. Not virtual: one table pointer per pool, no pointer per row. Thread rule:
 /// reading from any number of threads; marking only where this says so; all else alone.
-class PoolBase {
+class alignas(64) PoolBase {
 public:
     PoolBase(const PoolBase&) = delete;
     PoolBase& operator=(const PoolBase&) = delete;
@@ -51,6 +51,9 @@ public:
         const u32 left = size_ - (block << shift_);
         return left < mask_ + 1 ? left : mask_ + 1;
     }
+    /// Where row `dense` is: in this block, at this place.
+    u32 block_of(u32 dense) const { return dense >> shift_; }
+    u32 place_of(u32 dense) const { return dense & mask_; }
     ComponentId component() const { return component_; }
     u32 row_bytes() const { return ops_->size; }
     /// Bytes from one row to the next in a block: row_bytes(), or 0 for a tag type.
@@ -107,6 +110,9 @@ public:
     /// A loop over this pool runs; structural changes to it are refused.
     bool iterating() const { return __atomic_load_n(&iterating_, __ATOMIC_RELAXED) != 0; }
 
+    /// Destroys all rows. The world ends its pools through this.
+    ~PoolBase();
+
     // --- for the world -------------------------------------------------------------------------------------------------
     void begin_iteration() const { __atomic_fetch_add(&iterating_, 1u, __ATOMIC_RELAXED); }
     void end_iteration() const { __atomic_fetch_sub(&iterating_, 1u, __ATOMIC_RELAXED); }
@@ -133,11 +139,8 @@ public:
 
 protected:
     PoolBase(ComponentId id, const ComponentOps& ops, const Allocator& allocator, u32 block_rows);
-    ~PoolBase();
     template <class T>
     friend u32 erase_row(PoolBase& pool, u32 dense);
-    template <u32 MaxC>
-    friend class BasicWorld;
 
     std::byte* block(u32 index) const { return blocks_.data()[index]; }
     static void or_shared(u64& word, u64 bits) {

@@ -72,7 +72,8 @@ struct WorldTestAccess;
 /// each_mut that takes an Executor, inside which no structural change is allowed at all.
 ///
 /// Structural change (create, spawn, destroy, add, remove, restore) while a loop runs: what touches a pool that is being
-/// looped over is misuse: it asserts, and where assertions are off (or the handler throws) it is refused and nothing changes. Other pools may change.
+/// looped over is misuse: it asserts, and where assertions are off (or the handler throws) it is refused and nothing changes.
+/// Other pools may change.
 ///
 /// Misuse that is not a programming error of the moment (a dead or forged handle, an absent component) gives null or false.
 template <u32 MaxC>
@@ -254,9 +255,12 @@ public:
 
     // --- structural log ------------------------------------------------------------------------------------------------
     /// From now on, additions and removals of the component, and the end of entities that have it, are logged. Destroying an
-    /// entity that has any logged component gives one `destroyed` event and no `removed` ones. `id` < MaxC.
+    /// entity that has any logged component gives one `destroyed` event and no `removed` ones. An id beyond MaxC asserts, and is
+    /// ignored where assertions are off.
     void log_structure(ComponentId id, bool on) {
         THRONG_ASSERT(id < MaxC);
+        if (id >= MaxC)
+            return;
         if (on)
             logged_.set(id);
         else

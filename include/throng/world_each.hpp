@@ -48,7 +48,7 @@ void call_with_rows(const World& world, F& f, u32 owner, Rows&... rows) {
 template <class F, class... Rows>
 inline constexpr bool wants_owner = std::is_invocable_v<F&, Entity, Rows&...> || std::is_invocable_v<F&, u32, Rows&...>;
 
-/// Runs of rows straight through the columns. `first_k` begins each column at the run's first row.
+/// Straight through the columns, each given from the run's first row on.
 template <class... Ts, class World, class F>
 void call_run(const World& world, F& f, const u32* owners, u32 count, Ts*... columns) {
     for (u32 i = 0; i < count; ++i) {
@@ -78,13 +78,12 @@ void mark_one(PoolBase& pool, u32 dense) {
 /// Loop over one pool, no exclusions: rows [begin, end), begin at a multiple of 64.
 template <bool Marks, bool Shared, class T, class World, class F>
 void visit_one(const World& world, Pool<std::remove_const_t<T>>& pool, u32 begin, u32 end, F& f) {
-    const u32 block_rows = pool.block_rows();
     while (begin < end) {
-        const u32 k = begin & (block_rows - 1);
-        const u32 count = end - begin < block_rows - k ? end - begin : block_rows - k;
-        const u32 block = begin / block_rows;
+        const u32 k = pool.place_of(begin);
+        const u32 room = pool.block_rows() - k;
+        const u32 count = end - begin < room ? end - begin : room;
         mark_run<Marks, Shared>(pool, begin, begin + count, true);
-        call_run<T>(world, f, pool.owners(block) + k, count, static_cast<T*>(&pool[begin]));
+        call_run<T>(world, f, pool.owners(pool.block_of(begin)) + k, count, static_cast<T*>(&pool[begin]));
         begin += count;
     }
 }
@@ -124,14 +123,15 @@ void BasicWorld<MaxC>::visit(Executor* executor, Without<Xs...>, F& f) const {
             }
         }
         const PoolBase& lead = *pools[driver];
-        const u32 mask = lead.block_rows() - 1;
         while (begin < end) {
             const u32 run = end - begin < 64 ? end - begin : 64;
-            const u32* const owners = lead.owners(begin / (mask + 1)) + (begin & mask);
+            const u32 block = lead.block_of(begin);
+            const u32 place = lead.place_of(begin);
+            const u32* const owners = lead.owners(block) + place;
             bool aligned = !excludes;
             for (u32 i = 0; i < count && aligned; ++i)
                 aligned = i == driver || (begin + run <= pools[i]->size() &&
-                                          std::memcmp(owners, pools[i]->owners(begin / (mask + 1)) + (begin & mask), run * sizeof(u32)) == 0);
+                                          std::memcmp(owners, pools[i]->owners(block) + place, run * sizeof(u32)) == 0);
             if (aligned) {
                 (detail::mark_run<Marks, Shared>(*pools[I], begin, begin + run, I == driver), ...);
                 detail::call_run<Ts...>(*this, f, owners, run,

@@ -229,7 +229,7 @@ bool BasicWorld<MaxC>::instantiate_n(const Prefab& prefab, std::span<Entity> ent
         u32 dense = pool.size();
         pool.commit_rows(instances);
         for (u32 k = 0; k < instances; ++k, ++dense)
-            pool.mutable_owners(dense >> pool.shift_)[dense & pool.mask_] = entities[k].entity_idx;
+            pool.mutable_owners(pool.block_of(dense))[pool.place_of(dense)] = entities[k].entity_idx;
     }
     return true;
 }

@@ -1,6 +1,7 @@
 // Acks: what clients report as applied moves baselines (R4, R5); what is inferred as lost makes its chunks pending again (R6).
 // Runs before this tick's capture, so the mirror still shows the state of the last tick.
 #include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <bit>
@@ -17,8 +18,13 @@ ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint) {
 
 namespace {
 
-/// R4: the ack of message tick T that carried `lanes`.
-void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes) {
+/// How long B may be held back because an ack would strand lanes. Without an end, acks of parts could be refused forever.
+constexpr i32 held_back_ticks_max = 32;
+
+/// R4: the ack of message tick T that carried `lanes`. `companions()`: lanes that other sections of the same tick and chunk carried;
+/// they come out of limbo again when those are acknowledged.
+template <class Companions>
+void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, Companions&& companions) {
     lanes &= view.known;
     u64 usable = lanes; // lanes that this ack may take out of limbo: not those bound or shown anew after T
     if (u64 in_limbo = lanes & view.limbo) {
@@ -38,10 +44,11 @@ void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes) {
         const u64 since = changed(chunk, view.baseline, tick);
         const u64 stranded = view.known & ~view.limbo & ~lanes & since;
         const u64 gained = usable & (view.limbo | since);
-        if (std::popcount(gained) < std::popcount(stranded))
+        if (std::popcount(gained) < std::popcount(stranded) && static_cast<i32>(tick - view.baseline) <= held_back_ticks_max &&
+            std::popcount(gained) < std::popcount(stranded & ~companions()))
             return; // B would strand more lanes than it gains
         const u64 valid = (view.known & ~view.limbo & ~lanes & ~since) | usable;
-        view.limbo = view.known & ~valid;
+        view.limbo = seeded_bug(SeededBug::dropped_limbo_lane) ? 0 : view.known & ~valid;
         view.baseline = tick;
     } else
         view.limbo &= ~(usable & ~changed(chunk, tick, view.baseline));
@@ -55,22 +62,39 @@ struct Acks {
 
     MessageRecord& record(u32 message) { return client.records[message & (client.records.size() - 1)]; }
     SectionRecord& section(u32 index) { return client.sections[index & (client.sections.size() - 1)]; }
+    u64 companions(u32 message, u32 chunk);
     void settle(ClientChunk& view, const Chunk& chunk, bool was_in_flight);
     void acked(u32 message);
     void lost(MessageRecord& record);
     void infer_losses();
 };
 
-/// After a section of a record is resolved. Without any left in flight, what is still unacked is sent again (R6).
+/// After a section of a record is resolved. Without any left in flight, what is still unacked is sent again (R6). The ack of a
+/// message that was taken for lost counts here too: it may have stranded lanes.
 void Acks::settle(ClientChunk& view, const Chunk& chunk, bool was_in_flight) {
-    if (!was_in_flight)
-        return;
-    THRONG_ASSERT(view.in_flight > 0);
-    if (--view.in_flight == 0)
+    THRONG_ASSERT(!was_in_flight || view.in_flight > 0);
+    view.in_flight = static_cast<u16>(view.in_flight - was_in_flight);
+    if (view.in_flight == 0)
         if (const u64 left = unacked(view, chunk, present)) {
             view.pending |= left;
             client.attention = true;
         }
+}
+
+/// Lanes of a chunk that the messages of one tick carried. A chunk's lanes are often split over several sections and messages.
+u64 Acks::companions(u32 message, u32 chunk) {
+    const Tick tick = record(message).tick;
+    u32 first = message, end = message + 1;
+    while (first != client.oldest_message && record(first - 1).tick == tick)
+        --first;
+    while (end != client.next_message && record(end).tick == tick)
+        ++end;
+    u64 lanes = 0;
+    for (; first != end; ++first)
+        for (u32 i = 0; i < record(first).count; ++i)
+            if (const SectionRecord& s = section(record(first).first + i); s.chunk == chunk)
+                lanes |= s.lanes;
+    return lanes;
 }
 
 void Acks::acked(u32 message) {
@@ -93,7 +117,9 @@ void Acks::acked(u32 message) {
             view->pending |= s.lanes & view->known;
             client.attention = true;
         } else
-            ack_section(*view, chunk, r.tick, s.lanes);
+            ack_section(*view, chunk, r.tick, s.lanes, [&] { return companions(message, s.chunk); });
+        // Before capture drops a version of the ring: what it still knows to be unchanged would look changed afterwards.
+        promote_baseline(*view, chunk, present + 1);
         settle(*view, chunk, was_in_flight);
     }
     r.state = record_free;
@@ -122,6 +148,10 @@ void Acks::lost(MessageRecord& r) {
     }
 }
 
+/// How many timeouts a message on a reliable channel gets. Sending it again early would only lengthen the queue that it waits in; but
+/// a client drops it if it is too old on arrival, so it must count as lost in the end.
+constexpr i32 reliable_patience = 6;
+
 /// A message of tick t is lost when one of tick t + 2 or later has been acknowledged, or on a timeout. A lost one still counts if its
 /// ack comes, until it is forgotten.
 void Acks::infer_losses() {
@@ -131,11 +161,11 @@ void Acks::infer_losses() {
         const i32 age = static_cast<i32>(present + 1 - r.tick);
         if (r.state == record_in_flight) {
             const bool overtaken = client.any_acked && tick_newer(client.newest_acked_tick, r.tick + 1);
-            if (!overtaken && age <= timeout)
-                break; // later ones are younger
+            if (r.reliable ? age <= timeout * reliable_patience : !overtaken && age <= timeout)
+                continue;
             lost(r);
         }
-        if (r.state == record_lost && age > 2 * timeout)
+        if (r.state == record_lost && age > 2 * timeout * (r.reliable ? reliable_patience : 1))
             r.state = record_free;
         if (r.state == record_free && message == client.oldest_message)
             ++client.oldest_message;

@@ -1,6 +1,7 @@
 // Assemble: private headers and shared payloads become messages of at most one packet. What a client may hold (known) and what is unsent
 // (pending) change here only, and only for what the backend accepted (R13).
 #include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
 #include "src/registry/message.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
@@ -96,7 +97,7 @@ bool Assembler::close(Channel channel, Bytes message) {
         tally_ = {};
         return false;
     }
-    new_record();
+    new_record().reliable = channel != Channel::unreliable;
     for (const WorkerState::InMessage& in : worker_.lanes) {
         ClientChunk& view = client_.chunks[in.client_chunk];
         const Chunk& chunk = state_.mirror.chunk(view.chunk);
@@ -108,6 +109,10 @@ bool Assembler::close(Channel channel, Bytes message) {
         view.known |= in.lanes;
         view.pending &= ~(in.lanes | in.gone);
         view.sent_tick = state_.tick;
+        if (seeded_bug(SeededBug::lost_gone)) {
+            view.known &= ~in.gone;
+            view.limbo &= ~in.gone;
+        }
         ++view.in_flight;
         client_.sections[client_.next_section++ & (client_.sections.size() - 1)] = {view.chunk, in.client_chunk, in.lanes | in.gone};
     }

@@ -1,6 +1,7 @@
 // Capture: touched lanes are quantised once into mirror columns. A lane is dirty only if a quantised value, its presence, its insert
 // counter or its occupant differs; a chunk where nothing differs opens no version. One worker a chunk.
 #include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
 #include "src/registry/field_io.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
@@ -58,6 +59,8 @@ void Capture::references(const Column&, const FieldInfo& field, u32 component_in
         out[i] = 0;
         if (!target.entity_id)
             continue;
+        if (seeded_bug(SeededBug::wrong_reference) && target.entity_idx < state.slots.size() && state.slots[target.entity_idx].entity_id)
+            target.entity_id = state.slots[target.entity_idx].entity_id;
         if (const Slot* slot = state.slot_of(target))
             out[i] = static_cast<i64>(slot->net_id.value);
         else if (state.world.entity_at(target.entity_idx).entity_id == target.entity_id)

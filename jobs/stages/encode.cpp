@@ -1,6 +1,7 @@
 // Encode: every key of the tick once, into the worker's arena. A payload larger than a packet is split by lanes into self-contained
 // parts (R13); a single lane that is larger goes by the Ordered channel, in assemble.
 #include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <bit>
@@ -65,7 +66,7 @@ void encode_key(ServerState& state, WorkerState& worker, Key& key) {
     input.layout = &state.layout;
     input.current = state.mirror.state(chunk, chunk.newest);
     if (!key.full) {
-        const i32 version = serving(chunk, key.baseline);
+        const i32 version = serving(chunk, key.baseline + seeded_bug(SeededBug::off_by_one_baseline));
         THRONG_ASSERT(version >= 0);
         input.baseline = state.mirror.state(chunk, static_cast<u32>(version));
     }

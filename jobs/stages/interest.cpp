@@ -1,6 +1,7 @@
 // Interest: which chunks a client holds state for, and which of their lanes it is meant to see. A chunk that is left keeps its
 // ClientChunk until everything the client may hold of it has been acknowledged as gone (R2, R10).
 #include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -17,10 +18,11 @@ bool update_position(ServerState& state, ClientState& client) {
             const LayoutComponent& component = state.layout.components[index];
             const std::byte* block = state.mirror.newest_block(chunk, index);
             for (u32 axis = 0; block && axis < 2; ++axis) {
-                const Column& column = state.layout.columns[component.first_column + static_cast<u32>(component.info->spatial_fields[axis])];
+                const Column& column =
+                    state.layout.columns[component.first_column + static_cast<u32>(component.info->spatial_fields[axis])];
                 const u32 lane = slot->place % lane_count;
-                client.now[axis] = chunk.origin[axis] +
-                                   (column.element_bytes == 2 ? column_data<i16>(block, column)[lane] : column_data<i32>(block, column)[lane]);
+                client.now[axis] = chunk.origin[axis] + (column.element_bytes == 2 ? column_data<i16>(block, column)[lane]
+                                                                                   : column_data<i32>(block, column)[lane]);
             }
         } else if (!client.held_valid)
             return false; // nothing to centre on yet; later the last place is kept
@@ -109,7 +111,8 @@ u64 visible_lanes(const ServerState& state, const ClientState& client, const Chu
 
 /// R4: what a difference in visibility means for one (client, chunk).
 void update_view(ServerState& state, ClientState& client, ClientChunk& view, const Chunk& chunk, u64 visible) {
-    const u64 rebound = (chunk.dirty_tick == state.tick ? chunk.rebound : 0) & (view.known | visible | view.visible);
+    const u64 rebound =
+        (chunk.dirty_tick == state.tick && !seeded_bug(SeededBug::reused_lane) ? chunk.rebound : 0) & (view.known | visible | view.visible);
     const u64 appeared_or_left = view.visible ^ visible;
     const u64 structural = appeared_or_left | rebound;
     view.visible = visible;

@@ -1,5 +1,5 @@
-// Plan: what each client gets now, as references to keys. A lane goes once, in a delta against the client's baseline, in full (limbo) or as gone;
-// what is in flight is not repeated (R4, R6). Under a byte budget the most urgent chunks go first, by estimates in fixed units (R17).
+// Plan: what each client gets now, as references to keys. A lane goes once, in a delta against the client's baseline, in full (limbo) or as
+// gone; what is in flight is not repeated (R4, R6). Under a byte budget the most urgent chunks go first, by estimates in fixed units (R17).
 #include "jobs/stages/stages.hpp"
 #include "src/registry/state_hash.hpp"
 #include "throng/assert.hpp"
@@ -21,7 +21,9 @@ struct Plan {
     bool clean() const;
 };
 
-u64 wanted(const ClientChunk& view) { return (view.pending & view.known) | (view.visible & ~view.known); }
+u64 wanted(const ClientChunk& view) {
+    return (view.pending & view.known) | (view.visible & ~view.known);
+}
 
 /// Appends the sections of one chunk.
 void Plan::add(u32 index) {
@@ -93,7 +95,8 @@ void Plan::with_budget() {
         client.attention = true;
     }
     worker.candidates.resize(chosen);
-    std::sort(worker.candidates.begin(), worker.candidates.end(), [](const auto& x, const auto& y) { return x.client_chunk < y.client_chunk; });
+    std::sort(worker.candidates.begin(), worker.candidates.end(),
+              [](const auto& x, const auto& y) { return x.client_chunk < y.client_chunk; });
 }
 
 /// R9: nothing unsent or unacked.
@@ -123,6 +126,8 @@ void plan_client(Plan plan) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
             promote_baseline(view, chunk, state.tick);
             view.pending |= chunk.dirty & view.known;
+            if (view.in_flight == 0) // R6: otherwise nothing would send it again
+                view.pending |= unacked(view, chunk, state.tick);
         }
         if (!wanted(view))
             continue;

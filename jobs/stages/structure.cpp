@@ -6,6 +6,7 @@
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace throng {
 namespace {
@@ -180,9 +181,10 @@ void handle(ServerState& state, const StructureEvent& event, ComponentId replica
     if (event.component == replicated) {
         const bool wanted = state.world.entity_at(event.entity_idx).entity_id == event.entity_id &&
                             state.world.dense_index(event.entity_idx, replicated) != no_row;
-        if (event.kind == StructureEvent::Kind::removed && bound)
+        if (event.kind == StructureEvent::Kind::removed && bound) {
+            state.unbound_alive.push_back(event.entity_id);
             unbind(state, event.entity_idx);
-        else if (event.kind == StructureEvent::Kind::added && !bound && wanted) {
+        } else if (event.kind == StructureEvent::Kind::added && !bound && wanted) {
             if (slot.entity_id)
                 unbind(state, event.entity_idx);
             bind(state, event.entity_idx, event.entity_id);
@@ -207,6 +209,33 @@ void handle(ServerState& state, const StructureEvent& event, ComponentId replica
     }
     state.touched[chunk.number * state.layout.component_count + static_cast<u32>(component)] |= bit;
     touch_lane(state, chunk, slot.place % lane_count, false);
+}
+
+/// An entity is no longer replicated and lives on: what refers to it must stop naming its net id, and must name the next one if it gets
+/// one. Such entities are rare, so the references are searched for.
+void forget_references(ServerState& state) {
+    if (!state.unbound_alive.size())
+        return;
+    std::sort(state.unbound_alive.begin(), state.unbound_alive.end());
+    for (u32 c = 0; c < state.layout.component_count; ++c) {
+        const LayoutComponent& component = state.layout.components[c];
+        const PoolBase* pool = component.references ? state.world.pool_of(component.info->id) : nullptr;
+        for (u32 row = 0; pool && row < pool->size(); ++row) {
+            const u32 place = state.slots[pool->owner(row)].place;
+            if (place == no_slot)
+                continue;
+            for (u32 f = 0; f < component.column_count; ++f) {
+                if (component.info->fields[f].kind != FieldKind::reference)
+                    continue;
+                Entity target;
+                std::memcpy(&target, static_cast<const std::byte*>(pool->row(row)) + component.info->fields[f].offset_bytes, sizeof target);
+                if (!target.entity_id || !std::binary_search(state.unbound_alive.begin(), state.unbound_alive.end(), target.entity_id))
+                    continue;
+                state.touched[place / lane_count * state.layout.component_count + c] |= u64(1) << place % lane_count;
+                state.touch_chunk(place / lane_count);
+            }
+        }
+    }
 }
 
 /// References to entities that became replicated in this tick are captured again: their net id exists now.
@@ -235,6 +264,7 @@ void run_structure_stage(ServerState& state) {
     const u64 wall_start = wall ? wall() : 0, cpu_start = cpu ? cpu() : 0;
     state.slots.resize(std::max<u32>(state.slots.size(), state.world.entity_slots()));
     state.bound_now.clear();
+    state.unbound_alive.clear();
     const ComponentId replicated = component_id<Replicated>();
     if (state.adopt_world) {
         state.adopt_world = false;
@@ -256,6 +286,7 @@ void run_structure_stage(ServerState& state) {
     std::sort(state.moves.begin(), state.moves.end());
     for (const u64 found : state.moves)
         move(state, static_cast<u32>(found));
+    forget_references(state);
     resolve_dangling(state);
     if (cpu)
         state.workers[0].counts.stages[static_cast<u32>(Stage::structure)].cpu_ns += cpu() - cpu_start;

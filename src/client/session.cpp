@@ -1,4 +1,5 @@
 // The session: handshake, reading of messages, acks; and the public face of Client.
+#include "src/base/seeded_bug.hpp"
 #include "src/client/client_impl.hpp"
 #include "src/registry/state_hash.hpp"
 #include "throng/wire.hpp"
@@ -170,7 +171,7 @@ Error Client::Impl::read_state(Bytes message) {
     index.expire_tombstones(newest_tick - config.max_late_ticks);
     acks.judged(id);
     for (std::size_t i = 0; i < scratch->sections.size(); ++i)
-        if (scratch->sections[i].unapplied)
+        if (scratch->sections[i].unapplied && !seeded_bug(SeededBug::ack_before_apply))
             acks.unapplied(id, static_cast<u16>(i));
     stats.heartbeats += scratch->sections.empty();
     ++stats.applied;

@@ -1,4 +1,5 @@
 // Decoding and judging: reads a message's sections and decides which can be applied, without changing anything that is kept.
+#include "src/base/seeded_bug.hpp"
 #include "src/client/client_impl.hpp"
 #include "src/registry/state_hash.hpp"
 #include "src/wire/masks.hpp"
@@ -71,20 +72,23 @@ Error Client::Impl::stage_section(Bytes message, Bytes payload, StagedSection& s
             superseded = ChunkRings::superseded(*section.chunk, tick) & ~base.held;
     }
     ChunkState state;
-    OccupantBlock stand_ins;
     const std::byte* no_blocks[Protocol::component_count_max] = {};
     state.occupants = base.version ? &ChunkRings::occupants(*base.version) : &ChunkRings::no_occupants;
     state.blocks = base.version ? base.version->blocks : no_blocks;
-    if (superseded & ~state.occupants->alive) {
-        // The values of superseded lanes are not wanted, only what comes behind them.
-        stand_ins = *state.occupants;
-        stand_ins.alive |= superseded;
-        state.occupants = &stand_ins;
-    }
     DecodedSection& decoded = scratch->decoded;
     const Error error = decode_section(payload, cell_steps, state, base.held | superseded, scratch->buffers, decoded);
-    // On top of stand-ins, values may leave their ranges without fault of the sender.
-    if (error == Error::no_baseline || (error == Error::bad_value && superseded)) {
+    // How many bits a lane takes depends on the components that it had at the baseline. Beside a superseded lane, of which that
+    // is not known, the others cannot be read either.
+    if (const u64 guessed = decoded.lanes & superseded; guessed && guessed != decoded.lanes) {
+        section.unapplied = true;
+        ++stats.unapplied_baseline;
+        return Error::none;
+    }
+    if (decoded.lanes && (decoded.lanes & ~superseded) == 0) { // R5: all of it is older than all that is kept
+        stats.old_lanes += static_cast<u64>(std::popcount(decoded.lanes));
+        return Error::none;
+    }
+    if (error == Error::no_baseline) {
         section.unapplied = true;
         ++stats.unapplied_baseline;
         return Error::none;
@@ -93,11 +97,10 @@ Error Client::Impl::stage_section(Bytes message, Bytes payload, StagedSection& s
         return error;
     if (decoded.lanes & section.gone)
         return Error::bad_value;
-    section.lanes = decoded.lanes & ~superseded;
+    section.lanes = decoded.lanes;
     section.spatial = decoded.spatial;
     section.origin[0] = decoded.origin[0];
     section.origin[1] = decoded.origin[1];
-    stats.old_lanes += static_cast<u64>(std::popcount(decoded.lanes & superseded));
     for (u32 c = 0; c < layout.component_count; ++c)
         if (decoded.listed >> c & 1) {
             section.blocks[c] = rings.stage_block(c, decoded.blocks[c]);
@@ -159,7 +162,7 @@ bool Client::Impl::opaque_reads(u32 component, Bytes bytes) {
 void Client::Impl::judge(StagedSection& section, Tick tick, bool& overtaken) {
     const u64 open = open_lanes(section.chunk, tick);
     // R3: a newer message said that the entity left. Unapplied, so that it is sent again if it is still true.
-    if (index.any_tombstone_newer(tick))
+    if (index.any_tombstone_newer(tick) && !seeded_bug(SeededBug::resurrected_entity))
         for (u64 m = section.lanes & open; m && !section.unapplied; m &= m - 1) {
             const u32 record = index.find(section.occupants->net_id[std::countr_zero(m)]);
             if (record == no_record || !index[record].buried || !tick_newer(index[record].tombstone, tick))

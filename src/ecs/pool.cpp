@@ -4,14 +4,18 @@
 namespace throng {
 namespace {
 constexpr u64 line_bytes = 64;
-constexpr u64 to_line(u64 bytes) { return (bytes + line_bytes - 1) & ~(line_bytes - 1); }
+constexpr u64 to_line(u64 bytes) {
+    return (bytes + line_bytes - 1) & ~(line_bytes - 1);
+}
 /// Bits [first, last] of a word.
-constexpr u64 bits_between(u32 first, u32 last) { return (~u64(0) << first) & (~u64(0) >> (63 - last)); }
+constexpr u64 bits_between(u32 first, u32 last) {
+    return (~u64(0) << first) & (~u64(0) >> (63 - last));
+}
 } // namespace
 
 PoolBase::PoolBase(ComponentId id, const ComponentOps& ops, const Allocator& allocator, u32 block_rows)
-    : blocks_(allocator), mask_(block_rows - 1), shift_(static_cast<u32>(std::countr_zero(block_rows))), stride_(ops.stride), component_(id),
-      ops_(&ops) {
+    : blocks_(allocator), mask_(block_rows - 1), shift_(static_cast<u32>(std::countr_zero(block_rows))), stride_(ops.stride),
+      component_(id), ops_(&ops) {
     THRONG_ASSERT(std::has_single_bit(block_rows) && block_rows >= 64 && block_rows <= 4096);
     const u64 owners = to_line(u64(block_rows) * stride_ + (stride_ == 0 ? ops.size : 0));
     const u64 changes = to_line(owners + u64(block_rows) * sizeof(u32));

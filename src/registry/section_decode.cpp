@@ -1,7 +1,7 @@
 #include "src/registry/section_format.hpp"
 #include "src/wire/lane_codes.hpp"
 #include "src/wire/masks.hpp"
-#include "src/wire/zstd.hpp"
+#include "src/registry/zstd.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <limits>
@@ -142,9 +142,10 @@ void decode_many(BitReader& reader, const Column& column, u32 width, u64 coded, 
 
 class BodyDecoder {
 public:
-    BodyDecoder(Bytes body, u32 cell_steps, const ChunkState& baseline, u64 baseline_lanes, DecodeBuffers::Impl& buffers, DecodedSection& out)
-        : reader_(body), cell_steps_(cell_steps), baseline_(baseline), baseline_lanes_(baseline_lanes), buffers_(buffers), layout_(buffers.layout),
-          out_(out) {}
+    BodyDecoder(Bytes body, u32 cell_steps, const ChunkState& baseline, u64 baseline_lanes, DecodeBuffers::Impl& buffers,
+                DecodedSection& out)
+        : reader_(body), cell_steps_(cell_steps), baseline_(baseline), baseline_lanes_(baseline_lanes), buffers_(buffers),
+          layout_(buffers.layout), out_(out) {}
 
     template <bool Wide>
     Error decode() {

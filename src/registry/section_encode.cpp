@@ -2,7 +2,7 @@
 #include "src/wire/kernels.hpp"
 #include "src/wire/lane_codes.hpp"
 #include "src/wire/masks.hpp"
-#include "src/wire/zstd.hpp"
+#include "src/registry/zstd.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <type_traits>
@@ -60,7 +60,8 @@ bool put_equal_column(BitWriter& writer, const Column& column, const T* current,
 
 // Writes one column and says whether any value differs from the baseline's. Lane by lane: the cheapest way for few lanes.
 template <bool Wide, class T>
-bool encode_few(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity, const LaneList& lanes) {
+bool encode_few(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity,
+                const LaneList& lanes) {
     using Code = std::make_unsigned_t<T>;
     const u32 wrap = sizeof(T) * 8 - difference_bits(column);
     Code codes[lane_count];
@@ -93,7 +94,8 @@ bool encode_few(BitWriter& writer, const Column& column, const T* current, const
 
 // The same for many lanes: all 64 at once.
 template <bool Wide, class T>
-bool encode_many(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity, const LaneList& lanes) {
+bool encode_many(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity,
+                 const LaneList& lanes) {
     alignas(64) T predicted[lane_count];
     alignas(64) std::make_unsigned_t<T> codes[lane_count];
     bool differs = false;
@@ -106,7 +108,8 @@ bool encode_many(BitWriter& writer, const Column& column, const T* current, cons
     else
         found = kernels().codes32(current, prediction, lanes.mask, difference_bits(column), codes);
     differs |= !velocity.data && found.any != 0;
-    const ColumnForm form = put_column_head<Wide>(writer, column, found.any, lanes.count, static_cast<u32>(std::popcount(found.nonzero)));
+    const u32 nonzero_count = static_cast<u32>(std::popcount(found.nonzero));
+    const ColumnForm form = put_column_head<Wide>(writer, column, found.any, lanes.count, nonzero_count);
     if (form.width == 0)
         return differs;
     if (form.sparse)
@@ -118,7 +121,8 @@ bool encode_many(BitWriter& writer, const Column& column, const T* current, cons
 }
 
 template <bool Wide, class T>
-bool encode_column(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity, const LaneList& lanes) {
+bool encode_column(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity,
+                   const LaneList& lanes) {
     if constexpr (sizeof(T) < 8)
         if (lanes.count > few_lanes_max)
             return encode_many<Wide>(writer, column, current, base, velocity, lanes);

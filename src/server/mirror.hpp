@@ -20,15 +20,15 @@ inline constexpr u32 no_chunk = 0xffffffffu;
 
 /// Ordered by use: the first line is what interest, plan and acks look at, then the ring's ticks, its masks, the lanes' places.
 struct alignas(64) Chunk {
-    u64 alive = 0;               // lanes bound to an entity
-    u64 dirty = 0;               // lanes whose value changed at dirty_tick
-    u64 rebound = 0;             // of these, lanes whose occupant changed
+    u64 alive = 0;   // lanes bound to an entity
+    u64 dirty = 0;   // lanes whose value changed at dirty_tick
+    u64 rebound = 0; // of these, lanes whose occupant changed
     Tick dirty_tick = 0;
-    Tick view_tick = 0;          // when alive or a place last changed
-    i32 origin[2] = {0, 0};      // steps; like number, cell and spatial it never changes (R14)
+    Tick view_tick = 0;     // when alive or a place last changed
+    i32 origin[2] = {0, 0}; // steps; like number, cell and spatial it never changes (R14)
     u32 number = 0;
-    Tick newest_dropped = 0;     // meaningful if dropped_any
-    u8 newest = 0;               // ring index of the present version
+    Tick newest_dropped = 0; // meaningful if dropped_any
+    u8 newest = 0;           // ring index of the present version
     u8 version_count = 0;
     bool dropped_any = false;
     bool spatial = false;
@@ -38,17 +38,17 @@ struct alignas(64) Chunk {
     LanePlaces places;
     u64 version_rebound[history_max] = {};
     u32 entity_idx[lane_count] = {};
-    u64 structural = 0;          // lanes (un)bound since the last capture
-    u64 fresh = 0;               // bit c: the newest version's block c is its own
+    u64 structural = 0; // lanes (un)bound since the last capture
+    u64 fresh = 0;      // bit c: the newest version's block c is its own
     u32 next_in_cell = no_chunk;
     // what encoding a lane of this chunk cost, for deterministic size estimates (1/16 bytes a lane)
     u32 lane_cost = 0;
-    u64 encoded_lanes = 0;       // sums of this tick; atomic
+    u64 encoded_lanes = 0; // sums of this tick; atomic
     u64 encoded_bytes = 0;
     // per component, arrays of Mirror::component_count
     u64 (*counters)[2] = nullptr; // insert counters now
     OpaqueLanes** opaque = nullptr;
-    std::byte** spare = nullptr; // free blocks, linked through their first word
+    std::byte** spare = nullptr;  // free blocks, linked through their first word
     std::byte** blocks = nullptr; // [version][component_count + 1]; the last is the OccupantBlock
 };
 
@@ -80,7 +80,8 @@ public:
     }
     /// State of a version, by ring index.
     ChunkState state(const Chunk& chunk, u32 version) const {
-        return {reinterpret_cast<const OccupantBlock*>(chunk.blocks[version * stride_ + component_count_]), chunk.blocks + version * stride_};
+        return {reinterpret_cast<const OccupantBlock*>(chunk.blocks[version * stride_ + component_count_]),
+                chunk.blocks + version * stride_};
     }
     /// Brings the columns that encoding a delta reads into the cache.
     void prefetch_version(const Chunk& chunk, u32 version) const {

@@ -16,11 +16,13 @@ const char* to_string(Stage stage) {
 
 ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const ServerConfig& c, const ServerEvents& e)
     : world(w), protocol(p), layout(p.layout()), backend(b), config(c), events(e), executor(c.executor),
-      own_executor(c.executor ? ExecutorHandle() : make_serial_executor()), mirror(p.layout(), std::clamp(c.history_ticks, 2u, history_max), c.allocator),
-      grid(c.allocator), slots(c.allocator), net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), marked(c.allocator), touched(c.allocator), marked_rows(c.allocator),
-      touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), moves(c.allocator), dangling(c.allocator),
-      bound_now(c.allocator), clients(c.allocator), keys((c.executor ? c.executor : own_executor.get())->worker_count(), c.allocator),
-      key_starts(c.allocator), key_order(c.allocator), workers(c.allocator) {
+      own_executor(c.executor ? ExecutorHandle() : make_serial_executor()),
+      mirror(p.layout(), std::clamp(c.history_ticks, 2u, history_max), c.allocator), grid(c.allocator), slots(c.allocator),
+      net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), marked(c.allocator), touched(c.allocator),
+      marked_rows(c.allocator), touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), moves(c.allocator),
+      dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator), clients(c.allocator),
+      keys((c.executor ? c.executor : own_executor.get())->worker_count(), c.allocator), key_starts(c.allocator), key_order(c.allocator),
+      workers(c.allocator) {
     if (!executor)
         executor = own_executor.get();
     workers.reserve(executor->worker_count());
@@ -85,7 +87,8 @@ void check_config(ServerState& state) {
         return refuse(state, Error::bad_value, "cell_size: 128 to 32,000 steps of the spatial axes (more with wide_cells)");
     if (!(radius >= 1) || radius > 1e9)
         return refuse(state, Error::bad_value, "radius_min: must be positive and fit the map");
-    if (!state.grid.configure(state.layout.spatial_min, state.layout.spatial_max, static_cast<i32>(cell), static_cast<i32>(radius), config.cells_max))
+    if (!state.grid.configure(state.layout.spatial_min, state.layout.spatial_max, static_cast<i32>(cell), static_cast<i32>(radius),
+                              config.cells_max))
         return refuse(state, Error::limit_reached, "cell_size: more than cells_max cells, or too large for radius_min to keep the promise");
 }
 
@@ -209,9 +212,15 @@ Server::~Server() {
     allocator.free(state_, sizeof(ServerState), alignof(ServerState));
 }
 
-Error Server::valid() const { return state_->error; }
-const char* Server::problem() const { return state_->problem; }
-Tick Server::current_tick() const { return state_->tick; }
+Error Server::valid() const {
+    return state_->error;
+}
+const char* Server::problem() const {
+    return state_->problem;
+}
+Tick Server::current_tick() const {
+    return state_->tick;
+}
 
 void Server::receive(TimeUs now) {
     if (state_->error != Error::none)
@@ -221,7 +230,9 @@ void Server::receive(TimeUs now) {
     state_->backend.poll(now, receiver);
 }
 
-bool Server::joined(ClientId client) const { return client < state_->clients.size() && state_->clients[client].joined; }
+bool Server::joined(ClientId client) const {
+    return client < state_->clients.size() && state_->clients[client].joined;
+}
 
 View Server::view(ClientId client) {
     THRONG_ASSERT(client < state_->clients.size() && state_->clients[client].connected);
@@ -250,7 +261,9 @@ void Server::each_visible(ClientId client, void (*f)(void*, Entity), void* conte
     }
 }
 
-bool Server::settled(ClientId client) const { return client < state_->clients.size() && state_->clients[client].joined && state_->clients[client].clean; }
+bool Server::settled(ClientId client) const {
+    return client < state_->clients.size() && state_->clients[client].joined && state_->clients[client].clean;
+}
 
 void Server::disconnect(ClientId client) {
     if (client >= state_->clients.size() || !state_->clients[client].connected)
@@ -297,8 +310,8 @@ void View::look_at(double a, double b, Options options) {
 namespace {
 Hidden* find_hidden(ClientState& client, Entity entity) {
     Hidden* end = client.hidden.end();
-    Hidden* found = std::lower_bound(client.hidden.begin(), end, entity.entity_idx,
-                                     [](const Hidden& h, u32 idx) { return h.entity_idx < idx; });
+    Hidden* found =
+        std::lower_bound(client.hidden.begin(), end, entity.entity_idx, [](const Hidden& h, u32 idx) { return h.entity_idx < idx; });
     return found != end && found->entity_idx == entity.entity_idx ? found : nullptr;
 }
 } // namespace

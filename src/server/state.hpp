@@ -1,5 +1,6 @@
 #pragma once
 // Everything a Server owns. The stages in jobs/stages work on it; who writes what, and when, is said per member.
+#include "src/base/seeded_bug.hpp"
 #include "src/server/keys.hpp"
 #include "src/server/mirror.hpp"
 #include "src/visibility/interest_grid.hpp"
@@ -11,9 +12,9 @@ inline constexpr u32 no_slot = 0xffffffffu;
 
 /// Where an entity of the world is replicated; indexed by entity_idx. Written by the structure stage.
 struct Slot {
-    u64 entity_id = 0;    // 0: not replicated
+    u64 entity_id = 0; // 0: not replicated
     NetId net_id;
-    u32 place = no_slot;  // chunk * 64 + lane
+    u32 place = no_slot; // chunk * 64 + lane
     Tick bound_tick = 0;
     i16 cell_a = 0, cell_b = 0; // cell coordinates, if spatial
     bool spatial = false;
@@ -28,10 +29,10 @@ struct alignas(64) ClientChunk {
     u64 pending = 0;      // known lanes with something unsent
     u64 struct_lanes = 0; // lanes whose visibility changed at or before struct_tick, since the oldest message in flight
     u32 chunk = 0;
-    Tick baseline = 0;    // B
+    Tick baseline = 0; // B
     Tick struct_tick = 0;
-    Tick sent_tick = 0;   // last section sent, for priorities
-    u16 in_flight = 0;    // sections in unlost records
+    Tick sent_tick = 0; // last section sent, for priorities
+    u16 in_flight = 0;  // sections in unlost records
     u16 unused[3] = {};
 };
 static_assert(sizeof(ClientChunk) == 64);
@@ -39,16 +40,16 @@ static_assert(sizeof(ClientChunk) == 64);
 /// One section of a message in flight. Serves acks only (R6).
 struct SectionRecord {
     u32 chunk = 0;
-    u32 hint = 0;         // where its ClientChunk was
-    u64 lanes = 0;        // gone lanes included
+    u32 hint = 0;  // where its ClientChunk was
+    u64 lanes = 0; // gone lanes included
 };
 
 struct MessageRecord {
     Tick tick = 0;
-    u32 first = 0;        // of its SectionRecords, running index
+    u32 first = 0; // of its SectionRecords, running index
     u16 count = 0;
-    u8 state = 0;         // RecordState
-    u8 unused = 0;
+    u8 state = 0;          // RecordState
+    bool reliable = false; // by a channel that delivers in any case: patience before it counts as lost
 };
 enum RecordState : u8 { record_free = 0, record_in_flight = 1, record_lost = 2 };
 
@@ -73,68 +74,68 @@ struct Hidden {
 };
 
 struct ClientState {
-    explicit ClientState(Allocator a)
-        : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), hidden(a) {}
+    explicit ClientState(Allocator a) : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), hidden(a) {}
     ClientState(ClientState&&) = default;
     ClientState& operator=(ClientState&&) = default;
 
     bool connected = false;
-    bool joined = false;        // hello accepted
+    bool joined = false; // hello accepted
     // view
     Entity focus;
     bool has_focus = false;
     bool has_point = false;
     i32 point[2] = {0, 0};
-    i32 radius = 0;             // steps
-    bool view_changed = false;  // follow/look_at/hide/show since the last interest stage
+    i32 radius = 0;            // steps
+    bool view_changed = false; // follow/look_at/hide/show since the last interest stage
     bool held_valid = false;
-    i32 held[2] = {0, 0};       // the held view position
+    i32 held[2] = {0, 0}; // the held view position
     i32 now[2] = {0, 0};
-    Array<ClientChunk> chunks;  // ascending by chunk number
+    Array<ClientChunk> chunks; // ascending by chunk number
     // in flight: rings of powers of two
     Array<MessageRecord> records;
     Array<SectionRecord> sections;
-    u32 next_message = 0;       // running number; its low 16 bits travel
-    u32 oldest_message = 0;     // first that is not resolved
+    u32 next_message = 0;   // running number; its low 16 bits travel
+    u32 oldest_message = 0; // first that is not resolved
     u32 next_section = 0;
     bool any_acked = false;
-    Tick newest_acked_tick = 0; // of acked messages
+    Tick newest_acked_tick = 0;  // of acked messages
     i32 round_trip_eighths = 32; // smoothed, in 1/8 ticks
-    Tick oldest_in_flight = 0;  // tick of the oldest unresolved message; the present one if there is none
+    Tick oldest_in_flight = 0;   // tick of the oldest unresolved message; the present one if there is none
     // this tick
     Array<Send> sends;
-    Array<AckBlock> acks;       // inbox, filled by receive, emptied by the acks stage
+    Array<AckBlock> acks; // inbox, filled by receive, emptied by the acks stage
     Array<UnappliedSection> unapplied;
-    Array<Hidden> hidden;       // sorted by entity_idx
-    bool attention = true;      // something may be unsent although no chunk changed
-    bool clean = false;         // nothing unsent or unacked at settled_tick
+    Array<Hidden> hidden;  // sorted by entity_idx
+    bool attention = true; // something may be unsent although no chunk changed
+    bool clean = false;    // nothing unsent or unacked at settled_tick
     bool ever_settled = false;
     Tick settled_tick = 0;
     Tick last_sent_tick = 0;
-    i32 tokens = 0;             // byte budget
+    i32 tokens = 0; // byte budget
     // state hash
     Tick hash_tick = 0;
     u64 hash = 0;
-    bool hash_wanted = false;   // ask in the next message
+    bool hash_wanted = false; // ask in the next message
     bool hash_waiting = false;
 };
 
 /// Counters and scratch of one worker, on lines of its own.
 struct alignas(128) WorkerState {
-    explicit WorkerState(Allocator a) : arena(a), moves(a), dangling(a), cells(a), numbers(a), merged(a), candidates(a), message(a), opaque(a), lanes(a) {}
+    explicit WorkerState(Allocator a)
+        : arena(a), moves(a), dangling(a), cells(a), numbers(a), merged(a), candidates(a), message(a), opaque(a), lanes(a) {}
     WorkerState(WorkerState&&) = default;
     WorkerState& operator=(WorkerState&&) = default;
-    TickReport counts;          // summed into the report
+    TickReport counts; // summed into the report
     TickArena arena;
     struct Move {
-        u32 row;                // dense row in the spatial pool: the order moves are carried out in
+        u32 row; // dense row in the spatial pool: the order moves are carried out in
         u32 entity_idx;
     };
     Array<Move> moves;
-    struct Dangling {           // a reference to an entity that is not replicated (yet)
+    struct Dangling { // a reference to an entity that is not replicated (yet)
         u64 target_id;
         u32 target_idx;
-        u32 place;              // of the entity that holds the reference
+        u32 place; // of the entity that holds the reference
         u32 component;
     };
     Array<Dangling> dangling;
@@ -148,7 +149,7 @@ struct alignas(128) WorkerState {
     Array<Candidate> candidates;
     Array<std::byte> message;
     Array<std::byte> opaque;
-    struct InMessage {          // a section of the message being put together
+    struct InMessage { // a section of the message being put together
         u32 client_chunk;
         u64 lanes;
         u64 gone;
@@ -180,36 +181,37 @@ struct ServerState {
     InterestGrid::ChunkList everywhere; // chunks of entities without a position: visible to all
     u32 topology = 0;                   // rises when a chunk is added
     u32 last_topology = 0;
-    Array<Slot> slots;                  // by entity_idx
-    Array<u32> net_entities;            // net index -> entity_idx
+    Array<Slot> slots;       // by entity_idx
+    Array<u32> net_entities; // net index -> entity_idx
     Array<u32> net_generations;
     Array<u32> net_free;
     u32 entity_count = 0;
     // [chunk * component_count + component], cleared by capture:
-    Array<u64> marked;                  // lanes with a changed row; atomic OR in mark
-    Array<u64> touched;                 // lanes to look up again; written by structure
-    Array<u32> marked_rows;             // [that * 64 + lane]: row of a marked lane in its pool; each written by one worker of mark
-    Array<u64> touched_chunks;          // bit per chunk; atomic OR in mark, cleared by capture
-    Array<u64> dirty_chunks;            // bit per chunk: changed at this tick; atomic OR in capture
+    Array<u64> marked;         // lanes with a changed row; atomic OR in mark
+    Array<u64> touched;        // lanes to look up again; written by structure
+    Array<u32> marked_rows;    // [that * 64 + lane]: row of a marked lane in its pool; each written by one worker of mark
+    Array<u64> touched_chunks; // bit per chunk; atomic OR in mark, cleared by capture
+    Array<u64> dirty_chunks;   // bit per chunk: changed at this tick; atomic OR in capture
     Array<u32> touched_list;
-    Array<u64> moves;                   // of all workers, sorted
+    Array<u64> moves;                      // of all workers, sorted
     Array<WorkerState::Dangling> dangling; // sorted by target
-    Array<u32> bound_now;               // entity_idx bound this tick
-    bool any_dirty = false;             // a chunk changed at this tick
+    Array<u32> bound_now;                  // entity_idx bound this tick
+    Array<u64> unbound_alive;              // entity_id of those that lost Replicated this tick; sorted after use
+    bool any_dirty = false;                // a chunk changed at this tick
     bool any_view_change = false;
-    Array<ClientState> clients;         // by ClientId
+    Array<ClientState> clients; // by ClientId
     u32 joined_count = 0;
     KeyTable keys;
-    Array<u32> key_starts;              // encode: where each chunk's keys begin
-    Array<KeyTable::Ref> key_order;     // encode: keys by chunk
+    Array<u32> key_starts;          // encode: where each chunk's keys begin
+    Array<KeyTable::Ref> key_order; // encode: keys by chunk
     Array<WorkerState> workers;
     TickReport report;
-    bool adopt_world = false;           // bind what the world holds already
-    u32 message_bytes = 1200;           // a packet
-    u32 payload_bytes = 1100;           // largest payload that fits a packet
+    bool adopt_world = false; // bind what the world holds already
+    u32 message_bytes = 1200; // a packet
+    u32 payload_bytes = 1100; // largest payload that fits a packet
     u32 ordered_bytes = 0;
-    u32 full_lane_cost = 0;             // estimate of a lane in full, 1/16 bytes
-    u64 malformed = 0;                  // since the last report
+    u32 full_lane_cost = 0; // estimate of a lane in full, 1/16 bytes
+    u64 malformed = 0;      // since the last report
     u64 hashes_equal = 0, hashes_different = 0;
     u32 pending_limits = 0;
 
@@ -238,7 +240,7 @@ inline u64 unacked(const ClientChunk& view, const Chunk& chunk, Tick now) {
 /// tick before without any ack.
 inline void promote_baseline(ClientChunk& view, const Chunk& chunk, Tick now) {
     if (view.limbo == 0 && view.baseline != now - 1 && tick_newer(now - 1, view.baseline) &&
-        (changed(chunk, view.baseline, now - 1) & view.known) == 0)
+        ((changed(chunk, view.baseline, now - 1) & view.known) == 0 || seeded_bug(SeededBug::promotion_without_changed)))
         view.baseline = now - 1;
 }
 

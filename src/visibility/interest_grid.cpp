@@ -40,12 +40,15 @@ bool InterestGrid::configure(i32 min_steps, i32 max_steps, i32 cell_steps, i32 r
 }
 
 bool InterestGrid::promise_holds(i32 radius_steps) const {
-    const double half = 0.5 * cell_steps_ / sub_cells_ + std::max(cell_margin_steps_, sub_margin_steps_) + double(cell_steps_) / place_units;
+    const double half =
+        0.5 * cell_steps_ / sub_cells_ + std::max(cell_margin_steps_, sub_margin_steps_) + double(cell_steps_) / place_units;
     const double error = half * 1.4143 + hold_steps_ * 1.4143;
     return error <= std::min(visible_ratio - promise_near, promise_far - visible_ratio) * radius_steps;
 }
 
-i32 InterestGrid::coordinate(i32 steps) const { return floor_divide(std::clamp(steps, min_steps_, max_steps_), cell_steps_) - first_; }
+i32 InterestGrid::coordinate(i32 steps) const {
+    return floor_divide(std::clamp(steps, min_steps_, max_steps_), cell_steps_) - first_;
+}
 
 u8 InterestGrid::place(i32 relative_steps, u8 held) const {
     const i32 sub_steps = cell_steps_ / static_cast<i32>(sub_cells_);

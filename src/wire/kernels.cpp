@@ -1,22 +1,11 @@
 #include "src/wire/kernels.hpp"
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 namespace throng {
 namespace {
-#if defined(__x86_64__) && defined(THRONG_KERNELS_V3)
-bool has_lzcnt() { // clang 14 does not know the name in __builtin_cpu_supports
-    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    return __get_cpuid(0x80000001u, &eax, &ebx, &ecx, &edx) && (ecx & bit_LZCNT) != 0;
-}
-#endif
-
 bool has_v3() {
 #if defined(__x86_64__) && defined(THRONG_KERNELS_V3)
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-           has_lzcnt();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
 #else
     return false;
 #endif

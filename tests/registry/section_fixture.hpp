@@ -90,6 +90,21 @@ inline TestLayout mover_layout() {
     return test;
 }
 
+/// One of everything: the mover, a reference, 32-bit and 64-bit values, small angles, a text.
+inline TestLayout rich_layout() {
+    TestLayout test = mover_layout();
+    test.component();
+    test.column(8, FieldKind::reference, FieldType::entity);
+    test.column(4, FieldKind::integer, FieldType::uint32);
+    test.component();
+    test.range(4, -3000000, 3000000);
+    test.angle(7);
+    test.column(8, FieldKind::integer, FieldType::int64);
+    test.opaque(40);
+    return test;
+}
+inline constexpr char rich_dictionary[] = "the quick brown fox jumps over the lazy dog";
+
 inline TestLayout random_layout(Random& random) {
     TestLayout test;
     const u32 components = 1 + random.below(6);
@@ -189,7 +204,9 @@ inline i64 random_value(Random& random, const Layout& layout, const Column& colu
         return static_cast<i64>(static_cast<u64>(value) & ((1u << column.angle_bits) - 1));
     if (field.kind == FieldKind::range && column.spatial_axis < 0) {
         const i64 span = column.quantum_max - column.quantum_min + 1;
-        return value >= column.quantum_min && value <= column.quantum_max ? value : column.quantum_min + static_cast<i64>(static_cast<u64>(value) % static_cast<u64>(span));
+        if (value >= column.quantum_min && value <= column.quantum_max)
+            return value;
+        return column.quantum_min + static_cast<i64>(static_cast<u64>(value) % static_cast<u64>(span));
     }
     if (field.kind == FieldKind::integer && field.type == FieldType::uint8)
         return value & 0xff;
@@ -205,11 +222,15 @@ inline std::string random_text(Random& random, u32 bytes_max) {
     return text;
 }
 
+inline Bytes text_bytes(const char* text) { return {reinterpret_cast<const std::byte*>(text), std::strlen(text)}; }
+
 inline void insert(Random& random, State& state, u32 component, u32 lane, Tick tick) {
     const LayoutComponent& info = state.layout->components[component];
     header(state.block(component)).present |= u64{1} << lane;
-    for (u32 i = info.first_column; i < info.first_column + info.column_count; ++i)
-        set_element(state, state.layout->columns[i], lane, random_value(random, *state.layout, state.layout->columns[i], 0, random.chance(50)));
+    for (u32 i = info.first_column; i < info.first_column + info.column_count; ++i) {
+        const bool small = random.chance(50);
+        set_element(state, state.layout->columns[i], lane, random_value(random, *state.layout, state.layout->columns[i], 0, small));
+    }
     if (info.opaque) {
         state.text[component][lane] = random_text(random, info.info->opaque_bytes_max);
         state.opaque[component].changed[lane] = tick;
@@ -227,9 +248,14 @@ inline void fill_random(Random& random, State& state, u64 alive, Tick tick) {
     state.occupants.alive = alive;
     const bool generations = random.chance(50), shards = random.chance(20);
     const u32 first = random.chance(50) ? 1 : static_cast<u32>(random.next()) & 0x7fffffff;
-    for (u32 lane = 0; lane < lane_count; ++lane)
-        if (alive >> lane & 1)
-            state.occupants.net_id[lane] = NetId::make(first + random.below(1000), generations ? static_cast<u32>(random.next()) : 7, shards ? random.below(256) : 0);
+    for (u32 lane = 0; lane < lane_count; ++lane) {
+        if ((alive >> lane & 1) == 0)
+            continue;
+        // One by one: the order of evaluation of arguments differs between compilers.
+        const u32 index = first + random.below(1000);
+        const u32 generation = generations ? static_cast<u32>(random.next()) : 7;
+        state.occupants.net_id[lane] = NetId::make(index, generation, shards ? random.below(256) : 0);
+    }
     for (u32 c = 0; c < state.layout->component_count; ++c) {
         const u32 percent = random.below(3) * 50; // nobody, half, all
         for (u32 lane = 0; lane < lane_count; ++lane)

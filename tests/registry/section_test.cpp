@@ -1,6 +1,6 @@
 #include "section_fixture.hpp"
 #include "src/wire/kernels.hpp"
-#include "src/wire/zstd.hpp"
+#include "throng/wire.hpp"
 #include <doctest/doctest.h>
 
 using namespace section_test;
@@ -74,7 +74,8 @@ void check_equal(const Layout& layout, const DecodedSection& decoded, State& cur
 }
 
 // Encodes what was decoded; a canonical format gives the same bytes.
-std::vector<std::byte> encode_again(Codec& codec, const Layout& layout, const DecodedSection& decoded, State* baseline, const EncodeInput& input, bool zstd) {
+std::vector<std::byte> encode_again(Codec& codec, const Layout& layout, const DecodedSection& decoded, State* baseline,
+                                    const EncodeInput& input, bool zstd) {
     State state(layout);
     state.occupants = *decoded.occupants;
     for (u32 c = 0; c < layout.component_count; ++c) {
@@ -138,7 +139,8 @@ void round_trips(u64 seed) {
             if (!delta && input.spatial)
                 CHECK((decoder.decoded.origin[0] == input.origin[0] && decoder.decoded.origin[1] == input.origin[1]));
             check_equal(layout, decoder.decoded, current, delta ? &baseline : nullptr, input.baseline_tick);
-            const std::vector<std::byte> again = encode_again(codec, layout, decoder.decoded, delta ? &baseline : nullptr, input, result.zstd);
+            const std::vector<std::byte> again =
+                encode_again(codec, layout, decoder.decoded, delta ? &baseline : nullptr, input, result.zstd);
             const bool same = again.size() == payload.size() && std::memcmp(again.data(), payload.data(), again.size()) == 0;
             CHECK(same);
         }
@@ -152,6 +154,268 @@ TEST_SUITE("registry") {
 TEST_CASE("sections: random layouts, states and lanes survive the round trip and encode again to the same bytes") {
     for (u64 seed = 1; seed <= 300; ++seed)
         round_trips(seed);
+}
+
+TEST_CASE("sections: both instruction levels write the same bytes") {
+    for (u64 seed = 1; seed <= 60; ++seed) {
+        CAPTURE(seed);
+        Random random{seed};
+        const TestLayout test = random_layout(random);
+        Codec codec(test.layout);
+        State baseline(test.layout);
+        fill_random(random, baseline, seed % 3 == 0 ? ~u64{0} : random.next() | 1, 50);
+        State current = baseline;
+        mutate(random, current, 100);
+        for (u32 round = 0; round < 4; ++round) {
+            const u64 alive = current.occupants.alive;
+            const u64 lanes = round % 2 == 0 || (alive & random.next()) == 0 ? alive : alive & random.next();
+            if (lanes == 0)
+                continue;
+            const EncodeInput input = round < 2 ? full_input(current, lanes) : delta_input(current, baseline, lanes, 1 + random.below(40));
+            REQUIRE(force_kernel_level(KernelLevel::baseline));
+            const u32 bytes = encode_section(input, Compression::automatic, codec.scratch, codec.out).bytes;
+            const std::vector<std::byte> first(codec.out.begin(), codec.out.begin() + bytes);
+            if (!force_kernel_level(KernelLevel::v3))
+                continue;
+            REQUIRE(encode_section(input, Compression::automatic, codec.scratch, codec.out).bytes == bytes);
+            CHECK(std::memcmp(codec.out.data(), first.data(), bytes) == 0);
+        }
+        REQUIRE(force_kernel_level(best_kernel_level()));
+    }
+}
+
+TEST_CASE("sections: hand-checked bytes") {
+    // Two 16-bit fields; lanes 0 and 3. See docs/wire.md 2.2 for each part.
+    TestLayout test;
+    test.component();
+    test.range(2, -1000, 1000);
+    test.range(2, -1000, 1000);
+    Codec codec(test.layout);
+    State state(test.layout);
+    state.occupants.alive = 0b1001;
+    state.occupants.net_id[0] = NetId::make(5, 2);
+    state.occupants.net_id[3] = NetId::make(6, 2);
+    header(state.block(0)).present = 0b1001;
+    set_element(state, test.layout.columns[0], 0, 1);
+    set_element(state, test.layout.columns[0], 3, -3);
+    set_element(state, test.layout.columns[1], 0, 4);
+    set_element(state, test.layout.columns[1], 3, 4);
+    EncodeInput input = full_input(state, 0b1001);
+    input.spatial = false;
+
+    std::vector<std::byte> expected(32);
+    const auto encoded = [&] {
+        const u32 bytes = encode_section(input, Compression::never, codec.scratch, codec.out).bytes;
+        return std::vector<std::byte>(codec.out.begin(), codec.out.begin() + bytes);
+    };
+    BitWriter full(expected);
+    full.put(1, 8);       // flags: full
+    full.put(1, 1);       // mask as gaps
+    full.put(1, 6);       // two lanes
+    full.put(0, 3);       // k = bits(11 * 2 / 32) = 0
+    full.put(0b0'1'1'0, 4); // gap 0: "0"; gap 2: "110", first bit lowest
+    full.put(0, 1);       // not spatial
+    full.put(3, 6), full.put(5, 3); // smallest index 5
+    full.put(1, 6), full.put(0b10, 2); // width 1: 0, 1
+    full.put(1, 1), full.put(2, 5), full.put(2, 2); // same generation 2
+    full.put(0, 1);       // no shards
+    full.put(1, 1);       // listed
+    full.put(1, 1);       // all
+    full.put(0, 1);       // counters are 0
+    full.put(0, 1);       // not equal
+    full.put(3, 5), full.put(0, 1); // width 3, dense
+    full.put(2, 3), full.put(5, 3); // zigzag 1, -3
+    full.put(1, 1), full.put(4, 5), full.put(8, 4); // equal: zigzag 4 is 8, four bits long
+    expected.resize(full.finish());
+    CHECK(encoded() == expected);
+
+    State baseline = state;
+    set_element(state, test.layout.columns[0], 3, -1);
+    input = delta_input(state, baseline, 0b1001, 300);
+    expected.assign(32, std::byte{0});
+    BitWriter delta(expected);
+    delta.put(0, 8);
+    delta.put(0xac, 8), delta.put(0x02, 8); // age 300
+    delta.put(1, 1), delta.put(1, 6), delta.put(0, 3), delta.put(0b0110, 4);
+    delta.put(1, 1);      // listed
+    delta.put(0, 1);      // same structure
+    delta.put(3, 5), delta.put(1, 1), delta.put(0b10, 2), delta.put(4, 3); // sparse (2 + 3 < 6): +2 is 4
+    delta.put(0, 5);      // second column: width 0
+    expected.resize(delta.finish());
+    CHECK(encoded() == expected);
+}
+
+TEST_CASE("sections: truncated anywhere is an error, and damaged bytes are an error or a section that encodes again") {
+    Random random{99};
+    const TestLayout test = rich_layout();
+    const Bytes dictionary = text_bytes(rich_dictionary);
+    Codec codec(test.layout, dictionary), decoder(test.layout, dictionary);
+    State baseline(test.layout);
+    fill_random(random, baseline, 0xffff'ff0f'ffff'fff1u, 50);
+    State current = baseline;
+    mutate(random, current, 100);
+    u32 accepted = 0, refused = 0;
+    for (u32 round = 0; round < 12; ++round) {
+        const u64 alive = current.occupants.alive;
+        const u64 lanes = round % 3 == 0 ? alive : alive & (u64{0x0041'0821'0410'8010} << round % 7);
+        const bool delta = round % 2 != 0;
+        const EncodeInput input = delta ? delta_input(current, baseline, lanes, 5) : full_input(current, lanes);
+        const Compression compression = round % 4 < 2 ? Compression::never : Compression::always;
+        const u32 bytes = encode_section(input, compression, codec.scratch, codec.out).bytes;
+        REQUIRE(bytes != 0);
+        const std::vector<std::byte> good(codec.out.begin(), codec.out.begin() + bytes);
+        // Exact allocations, so that a sanitizer sees a read past the end.
+        for (u32 shorter = 0; shorter < bytes; ++shorter) {
+            const std::vector<std::byte> cut(good.begin(), good.begin() + shorter);
+            const Error error = decode_section(cut, cell_steps, input.baseline, alive, decoder.buffers, decoder.decoded);
+            refused += error != Error::none;
+            if (error == Error::none)
+                FAIL_CHECK("accepted ", shorter, " of ", bytes);
+        }
+        for (u32 i = 0; i < 400; ++i) {
+            std::vector<std::byte> damaged = good;
+            const u32 changes = 1 + random.below(3);
+            for (u32 change = 0; change < changes; ++change)
+                damaged[random.below(bytes)] ^= static_cast<std::byte>(1u << random.below(8));
+            if (decode_section(damaged, cell_steps, input.baseline, alive, decoder.buffers, decoder.decoded) != Error::none)
+                continue;
+            ++accepted;
+            const DecodedSection& decoded = decoder.decoded;
+            CHECK((decoded.lanes & ~(decoded.full ? ~u64{0} : alive)) == 0);
+            if (decoded.baseline_age == 0 || decoded.baseline_age == 5)
+                CHECK(!encode_again(codec, test.layout, decoded, decoded.full ? nullptr : &baseline,
+                                    decoded.full ? full_input(current, lanes) : delta_input(current, baseline, lanes, 5), false).empty());
+        }
+    }
+    CHECK(refused > 1000);
+    CHECK(accepted > 10);
+}
+
+TEST_CASE("sections: baselines that are not held, lanes without an occupant, and values outside a field's range") {
+    TestLayout test;
+    test.component();
+    test.range(2, -1000, 1000);
+    test.component();
+    test.column(2, FieldKind::integer, FieldType::boolean);
+    Codec codec(test.layout);
+    State baseline(test.layout);
+    baseline.occupants.alive = ~u64{0};
+    for (u32 c = 0; c < 2; ++c)
+        header(baseline.block(c)).present = ~u64{0};
+    State current = baseline;
+    for (u32 lane = 0; lane < lane_count; ++lane)
+        set_element(current, test.layout.columns[0], lane, static_cast<i64>(lane) * 10);
+    const auto decode = [&](u64 lanes, u64 held) {
+        const EncodeInput input = delta_input(current, baseline, lanes, 1);
+        const u32 bytes = encode_section(input, Compression::never, codec.scratch, codec.out).bytes;
+        return decode_section({codec.out.data(), bytes}, cell_steps, input.baseline, held, codec.buffers, codec.decoded);
+    };
+    CHECK(decode(0xff, 0xff) == Error::none);
+    CHECK(decode(0xff, 0x7f) == Error::no_baseline);
+    CHECK(decode(0xff, 0) == Error::no_baseline);
+    CHECK(decode(~u64{0}, ~u64{0}) == Error::none);
+    for (const u64 lanes : {u64{0xff0}, ~u64{0}}) { // lane by lane, and all at once
+        set_element(current, test.layout.columns[0], 9, 1001);
+        CHECK(decode(lanes, ~u64{0}) == Error::bad_value);
+        set_element(current, test.layout.columns[0], 9, -1000);
+        CHECK(decode(lanes, ~u64{0}) == Error::none);
+        set_element(current, test.layout.columns[1], 9, 2);
+        CHECK(decode(lanes, ~u64{0}) == Error::bad_value);
+        set_element(current, test.layout.columns[1], 9, 1);
+        CHECK(decode(lanes, ~u64{0}) == Error::none);
+    }
+    const EncodeInput input = delta_input(current, baseline, 0xff, 1);
+    const u32 bytes = encode_section(input, Compression::never, codec.scratch, codec.out).bytes;
+    baseline.occupants.alive = 0xfe;
+    CHECK(decode_section({codec.out.data(), bytes}, cell_steps, input.baseline, ~u64{0}, codec.buffers, codec.decoded) == Error::bad_value);
+}
+
+TEST_CASE("sections: a body that claims to be huge, another size, or trailing bytes is refused") {
+    Random random{4};
+    const TestLayout test = rich_layout();
+    Codec codec(test.layout);
+    State state(test.layout);
+    fill_random(random, state, ~u64{0}, 50);
+    const EncodeInput input = full_input(state, ~u64{0});
+    const auto decode = [&](const std::vector<std::byte>& bytes) {
+        return decode_section(bytes, cell_steps, {}, 0, codec.buffers, codec.decoded);
+    };
+    u32 bytes = encode_section(input, Compression::never, codec.scratch, codec.out).bytes;
+    std::vector<std::byte> packed(codec.out.begin(), codec.out.begin() + bytes);
+    CHECK(decode(packed) == Error::none);
+    packed.push_back(std::byte{0});
+    CHECK(decode(packed) == Error::bad_value);
+
+    const EncodeResult result = encode_section(input, Compression::always, codec.scratch, codec.out);
+    REQUIRE(result.zstd);
+    std::vector<std::byte> zstd(codec.out.begin(), codec.out.begin() + result.bytes);
+    CHECK(decode(zstd) == Error::none);
+    Bytes rest = Bytes(zstd).subspan(1);
+    u32 raw_bytes = 0;
+    REQUIRE(read_varint(rest, raw_bytes) == Error::none);
+    for (const u32 claim : {raw_bytes - 1, raw_bytes + 1, section_bytes_max, section_bytes_max + 1, 0u}) {
+        std::vector<std::byte> other{zstd[0]};
+        std::byte varint[varint_bytes_max];
+        other.insert(other.end(), varint, varint + write_varint(varint, claim));
+        other.insert(other.end(), rest.begin(), rest.end());
+        CHECK(decode(other) == (claim > section_bytes_max ? Error::too_large : Error::bad_value));
+    }
+    // A run of 128 KiB in eight bytes: expands to its bound and no further.
+    const std::vector<std::byte> bomb = {std::byte{3}, std::byte{0x80}, std::byte{0x80}, std::byte{8}, std::byte{0}, std::byte{0x38},
+                                         std::byte{3}, std::byte{0}, std::byte{0x10}, std::byte{0}};
+    CHECK(decode(bomb) == Error::bad_value);
+}
+
+TEST_CASE("sections: an output that is too small gives 0 bytes and is not written past its end") {
+    Random random{12};
+    const TestLayout test = rich_layout();
+    Codec codec(test.layout);
+    State state(test.layout);
+    fill_random(random, state, ~u64{0}, 50);
+    const EncodeInput input = full_input(state, 0xffff);
+    for (const Compression compression : {Compression::never, Compression::always, Compression::automatic}) {
+        const u32 bytes = encode_section(input, compression, codec.scratch, codec.out).bytes;
+        std::vector<std::byte> small(bytes, std::byte{0x5a});
+        const EncodeResult result = encode_section(input, compression, codec.scratch, std::span(small).first(bytes - 1));
+        CHECK(small.back() == std::byte{0x5a});
+        if (compression != Compression::automatic) // zstd may still fit where packed does not
+            CHECK(result.bytes == 0);
+        CHECK(encode_section(input, compression, codec.scratch, std::span(small).first(0)).bytes == 0);
+    }
+}
+
+TEST_CASE("sections: neither half allocates after construction") {
+    struct Counter {
+        u32 calls = 0;
+    } counter;
+    const Allocator counting{[](void* context, std::size_t bytes, std::size_t alignment) {
+                                 ++static_cast<Counter*>(context)->calls;
+                                 return default_allocator().allocate(bytes, alignment);
+                             },
+                             [](void*, void* memory, std::size_t bytes, std::size_t alignment) {
+                                 default_allocator().free(memory, bytes, alignment);
+                             },
+                             &counter};
+    Random random{31};
+    const TestLayout test = rich_layout();
+    SectionScratch scratch(text_bytes(rich_dictionary), counting);
+    DecodeBuffers buffers(test.layout, text_bytes(rich_dictionary), counting);
+    const u32 at_construction = counter.calls;
+    CHECK(at_construction > 0);
+    State baseline(test.layout);
+    fill_random(random, baseline, ~u64{0}, 50);
+    State current = baseline;
+    mutate(random, current, 100);
+    std::vector<std::byte> out(section_bytes_max);
+    auto decoded = std::make_unique<DecodedSection>();
+    for (u32 round = 0; round < 600; ++round) { // zstd drops an oversized workspace after 128 small uses, unless it is ours
+        const u64 lanes = round % 150 == 0 ? ~u64{0} : u64{1} << round % 64;
+        const EncodeInput input = round % 2 ? delta_input(current, baseline, lanes, 5) : full_input(current, lanes);
+        const EncodeResult result = encode_section(input, Compression::always, scratch, out);
+        REQUIRE(result.zstd);
+        REQUIRE(decode_section({out.data(), result.bytes}, cell_steps, input.baseline, ~u64{0}, buffers, *decoded) == Error::none);
+    }
+    CHECK(counter.calls == at_construction);
 }
 
 }

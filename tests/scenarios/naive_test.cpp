@@ -102,9 +102,11 @@ TEST_SUITE("scenarios") {
             for (const auto& c : rig.clients)
                 held += c->entity_count();
             CHECK(held > 500);
+            throng::LinkConfig healed;
+            healed.delay_us = 50'000;
             for (u32 c = 0; c < 12; ++c)
                 for (const throng::Direction d : {throng::Direction::down, throng::Direction::up})
-                    rig.network.set_link(c, d, throng::LinkConfig{.delay_us = 50'000});
+                    rig.network.set_link(c, d, healed);
             u32 ticks = 0;
             bool settled = false;
             while (!settled && ticks < 120) {
@@ -141,7 +143,7 @@ TEST_SUITE("scenarios") {
             rig.step();
             for (u32 c = 0; c < 4 && t > 4; ++c) {
                 std::vector<char> visible(rig.world.entity_slots(), 0);
-                rig.server.each_visible(c, [&](u32 entity, naive::u8, const naive::State&) { visible[entity] = 1; });
+                rig.server.each_visible(c, [&](u32 entity, naive::u8, const naive::State&) { visible[rig.server.world_index(entity)] = 1; });
                 const Position center = *rig.world.get<Position>(motion.followed(c, 4));
                 rig.world.each<Position>([&](u32 entity, const Position& p) {
                     const float d = std::hypot(p.x - center.x, p.z - center.z);

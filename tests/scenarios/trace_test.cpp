@@ -132,16 +132,16 @@ TEST_SUITE("scenarios") {
         CHECK(problem("") == "f: is empty");
         CHECK(problem("hello") ==
               "f: not a recording of a known format (SUMO FCD XML, CSV, city or pedestrian text, cubes, throngtrace)");
-        CHECK(problem("<html></html>") == "f: the root is \"html\", not fcd-export");
+        CHECK(problem("<html></html>") == "f:1: the root is \"html\", not fcd-export");
         CHECK(problem("<fcd-export>\n<timestep time=\"0\">\n") == "f:2: the file ends before </fcd-export>");
-        CHECK(problem("<fcd-export>\n<timestep time=\"0\"") == "f:1: a tag is not closed before the end of the file");
-        CHECK(problem("<fcd-export>\n<timestep time=\"1\">\n<vehicle id=\"a\" x=\"1\" y=\"oops\"/>") == "f:2: \"oops\" is no number (y)");
-        CHECK(problem("<fcd-export>\n<vehicle id=\"a\" x=\"1\" y=\"1\"/>") == "f:1: expected <timestep>");
-        CHECK(problem("<fcd-export><timestep time=\"1\"><vehicle x=\"1\" y=\"1\"/>") == "f: a vehicle without id, x and y");
+        CHECK(problem("<fcd-export>\n<timestep time=\"0\"") == "f:2: a tag is not closed before the end of the file");
+        CHECK(problem("<fcd-export>\n<timestep time=\"1\">\n<vehicle id=\"a\" x=\"1\" y=\"oops\"/>") == "f:3: \"oops\" is no number (y)");
+        CHECK(problem("<fcd-export>\n<vehicle id=\"a\" x=\"1\" y=\"1\"/>") == "f:2: expected <timestep>");
+        CHECK(problem("<fcd-export><timestep time=\"1\"><vehicle x=\"1\" y=\"1\"/>") == "f:1: a vehicle without id, x and y");
         CHECK(problem("<fcd-export><timestep time=\"1\"></timestep><timestep time=\"1\">") ==
-              "f: time 1 is not after the time before it");
+              "f:1: time 1 is not after the time before it");
         CHECK(problem("<fcd-export></fcd-export>") == "f: no samples");
-        CHECK(problem("<fcd-export><timestep time=\"nan\"/>") == "f: \"nan\" is no number (time)");
+        CHECK(problem("<fcd-export><timestep time=\"nan\"/>") == "f:1: \"nan\" is no number (time)");
         CHECK(problem("id,x,y\n1,2,3\n") == "f:1: the header must name the columns id, time, x and y");
         CHECK(problem("id,time,x,y\n1,2,3\n") == "f:2: 3 columns instead of 4");
         CHECK(problem("id,time,x,y\n1,2,3,inf\n") == "f:2: \"inf\" is no number (y)");
@@ -155,7 +155,9 @@ TEST_SUITE("scenarios") {
         CHECK(problem("1,0,1,2\n2,0,1,2\n", few) == "f:2: more than 1 samples");
         TraceLimits narrow;
         narrow.line_bytes_max = 100;
-        CHECK(problem("1,0,1,2\n" + std::string(1000, '1') + "\n", narrow) == "f:2: longer than 100 bytes");
+        std::string endless = "1,0,1,2\n";
+        endless.append(1000, '1');
+        CHECK(problem(endless, narrow) == "f:2: longer than 100 bytes");
         Trace t;
         CHECK(load_trace("/nonexistent/x", t) == "/nonexistent/x: cannot be opened: No such file or directory");
     }
@@ -219,7 +221,7 @@ TEST_SUITE("scenarios") {
                 else
                     text[at] = static_cast<char>(random.below(256));
                 if (text.empty())
-                    text = " ";
+                    text.assign(1, ' ');
             }
             Trace t;
             const std::string result = parse(text, t);

@@ -74,12 +74,31 @@ TEST_SUITE("server") {
         CHECK(peer.world->get<Link>(shown)->target == Entity{});
     }
 
+    TEST_CASE("a reference follows a target that is replicated anew under another net id") {
+        ReplicationWorld net;
+        const Entity target = net.world.spawn(Place{10, 0}, Replicated{});
+        const Entity holder = net.world.spawn(Place{0, 0}, Link{target}, Replicated{});
+        auto& peer = net.connect();
+        net.steps(2);
+        net.server.view(peer.id).look_at(0, 0, {.radius = 60});
+        net.steps(4);
+        const NetId before = net.server.net_id(target);
+        net.world.remove<Replicated>(target);
+        net.world.add<Replicated>(target);
+        net.steps(4);
+        REQUIRE(net.server.net_id(target) != before);
+        const Entity shown = peer.client->entity(net.server.net_id(target));
+        REQUIRE(peer.world->alive(shown));
+        CHECK(peer.world->get<Link>(peer.client->entity(net.server.net_id(holder)))->target == shown);
+    }
+
     TEST_CASE("moving entities converge under loss, and the state hash agrees") {
         ReplicationWorld net({.hash_ticks = 5}, {.seed = 7});
         LinkConfig link{.loss_percent = 10, .delay_us = 80'000, .jitter_us = 60'000};
         std::vector<Entity> all;
         for (int i = 0; i < 300; ++i)
-            all.push_back(net.world.spawn(Place{float(i % 20) * 10 - 100, float(i / 20) * 10 - 75}, Speed{float(i % 7) - 3, float(i % 5) - 2}, Health{i, false}, Replicated{}));
+            all.push_back(net.world.spawn(Place{float(i % 20) * 10 - 100, float(i / 20) * 10 - 75},
+                                          Speed{float(i % 7) - 3, float(i % 5) - 2}, Health{i, false}, Replicated{}));
         for (int i = 0; i < 3; ++i)
             net.connect(link, link);
         for (int tick = 0; tick < 200; ++tick) {

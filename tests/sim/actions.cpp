@@ -6,7 +6,15 @@ using namespace throng;
 
 namespace throng_sim {
 namespace {
-enum Component : u32 { place_component, speed_component, vitals_component, facing_component, link_component, note_component, component_kinds };
+enum Component : u32 {
+    place_component,
+    speed_component,
+    vitals_component,
+    facing_component,
+    link_component,
+    note_component,
+    component_kinds
+};
 }
 
 Actions::Actions(const Plan& plan, Random& random, World& world) : plan_(plan), random_(random), world_(world) {}
@@ -32,7 +40,9 @@ std::string Actions::text(bool large) {
     return out;
 }
 
-Entity Actions::any_entity() { return all_.empty() ? Entity{} : all_[random_.below(static_cast<u32>(all_.size()))]; }
+Entity Actions::any_entity() {
+    return all_.empty() ? Entity{} : all_[random_.below(static_cast<u32>(all_.size()))];
+}
 
 Entity Actions::any_replicated() {
     for (u32 attempt = 0; attempt < 8; ++attempt)
@@ -78,35 +88,63 @@ void Actions::populate() {
 
 bool Actions::has(Entity entity, u32 component) const {
     switch (component) {
-    case place_component: return world_.has<Place>(entity);
-    case speed_component: return world_.has<Speed>(entity);
-    case vitals_component: return world_.has<Vitals>(entity);
-    case facing_component: return world_.has<Facing>(entity);
-    case link_component: return world_.has<Link>(entity);
-    default: return world_.has<Note>(entity);
+    case place_component:
+        return world_.has<Place>(entity);
+    case speed_component:
+        return world_.has<Speed>(entity);
+    case vitals_component:
+        return world_.has<Vitals>(entity);
+    case facing_component:
+        return world_.has<Facing>(entity);
+    case link_component:
+        return world_.has<Link>(entity);
+    default:
+        return world_.has<Note>(entity);
     }
 }
 
 void Actions::insert(Entity entity, u32 component) {
     switch (component) {
-    case place_component: world_.add<Place>(entity); break;
-    case speed_component: world_.add<Speed>(entity); break;
-    case vitals_component: world_.add<Vitals>(entity); break;
-    case facing_component: world_.add<Facing>(entity); break;
-    case link_component: world_.add<Link>(entity); break;
-    default: world_.add<Note>(entity);
+    case place_component:
+        world_.add<Place>(entity);
+        break;
+    case speed_component:
+        world_.add<Speed>(entity);
+        break;
+    case vitals_component:
+        world_.add<Vitals>(entity);
+        break;
+    case facing_component:
+        world_.add<Facing>(entity);
+        break;
+    case link_component:
+        world_.add<Link>(entity);
+        break;
+    default:
+        world_.add<Note>(entity);
     }
     change(entity, component);
 }
 
 void Actions::remove(Entity entity, u32 component) {
     switch (component) {
-    case place_component: world_.remove<Place>(entity); break;
-    case speed_component: world_.remove<Speed>(entity); break;
-    case vitals_component: world_.remove<Vitals>(entity); break;
-    case facing_component: world_.remove<Facing>(entity); break;
-    case link_component: world_.remove<Link>(entity); break;
-    default: world_.remove<Note>(entity);
+    case place_component:
+        world_.remove<Place>(entity);
+        break;
+    case speed_component:
+        world_.remove<Speed>(entity);
+        break;
+    case vitals_component:
+        world_.remove<Vitals>(entity);
+        break;
+    case facing_component:
+        world_.remove<Facing>(entity);
+        break;
+    case link_component:
+        world_.remove<Link>(entity);
+        break;
+    default:
+        world_.remove<Note>(entity);
     }
 }
 
@@ -194,7 +232,9 @@ bool Actions::perform(Action action) {
     }
     u32 component = random_.below(component_kinds);
     switch (action) {
-    case Action::despawn: despawn(random_.below(static_cast<u32>(all_.size()))); break;
+    case Action::despawn:
+        despawn(random_.below(static_cast<u32>(all_.size())));
+        break;
     case Action::respawn:
         despawn(random_.below(static_cast<u32>(all_.size())));
         spawn();
@@ -255,7 +295,8 @@ bool Actions::perform(Action action) {
             trace("rereplicate", entity);
         }
         break;
-    default: break;
+    default:
+        break;
     }
     return true;
 }

@@ -40,7 +40,12 @@ std::unique_ptr<Protocol> make_protocol() {
         .spatial(&Place::x, &Place::z)
         .extrapolated_by(&Speed::x, &Speed::z);
     protocol->component<Speed>("speed").field(&Speed::x, Range{-20, 20, 0.01}).field(&Speed::z, Range{-20, 20, 0.01});
-    protocol->component<Vitals>("vitals").field(&Vitals::hp).field(&Vitals::angry).field(&Vitals::state).field(&Vitals::score).field(&Vitals::seq);
+    protocol->component<Vitals>("vitals")
+        .field(&Vitals::hp)
+        .field(&Vitals::angry)
+        .field(&Vitals::state)
+        .field(&Vitals::score)
+        .field(&Vitals::seq);
     protocol->component<Facing>("facing").field(&Facing::yaw, Angle{10}).field(&Facing::seq);
     protocol->component<Link>("link").field(&Link::first).field(&Link::second).field(&Link::seq);
     protocol->opaque<Note>("note", note_bytes_max, write_note, read_note);

@@ -1,9 +1,11 @@
 // throng_sim: the seeded simulator of replication. See --help.
+#include "src/base/seeded_bug.hpp"
 #include "tests/sim/simulation.hpp"
 #include "throng/assert.hpp"
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 
 using namespace throng;
@@ -24,17 +26,29 @@ Runs random worlds over bad networks, one per seed, lets them heal, and checks t
   --same-bytes N     run every Nth seed again with the threads executor and compare all bytes sent (default 0: never)
   --ticks N          of the fault phase (default 120)
   --sabotage KIND    damage a client at the end: value, ghost, missing, reference, stale; must fail with that name
+  --bug NAME         switch on a defect (only in builds with -Dseeded_bugs=true; "list" lists them); a seed must fail
   --help             this text
 
 Exit codes: 0 all seeds passed, 1 a seed failed (the command that repeats it is printed), 2 bad options.
 )";
+
+constexpr const char* bug_names[] = {"none",
+                                     "ack_before_apply",
+                                     "lost_gone",
+                                     "reused_lane",
+                                     "promotion_without_changed",
+                                     "off_by_one_baseline",
+                                     "dropped_limbo_lane",
+                                     "resurrected_entity",
+                                     "wrong_reference"};
+static_assert(std::size(bug_names) == static_cast<std::size_t>(SeededBug::count));
 
 struct Arguments {
     u64 first = 0, count = 200;
     bool single = false;
     std::string executor = "serial";
     u32 workers = 2, same_bytes = 0;
-    std::string sabotage;
+    std::string sabotage, bug;
     Options options;
 };
 
@@ -49,6 +63,24 @@ u64 number(const char* text, u64 most) {
     if (!*text || *end || *text == '-' || value > most)
         bad_option("not a number in range:", text);
     return value;
+}
+
+void switch_on(const std::string& name) {
+#ifdef THRONG_SEEDED_BUGS
+    for (u32 i = 1; i < static_cast<u32>(SeededBug::count); ++i) {
+        if (name == "list")
+            std::puts(bug_names[i]);
+        if (name == bug_names[i]) {
+            active_seeded_bug = static_cast<SeededBug>(i);
+            return;
+        }
+    }
+    if (name == "list")
+        std::exit(0);
+    bad_option("unknown bug", name.c_str());
+#else
+    bad_option("this build has no bugs to switch on (meson -Dseeded_bugs=true):", name.c_str());
+#endif
 }
 
 Arguments parse(int count, char** values) {
@@ -82,7 +114,10 @@ Arguments parse(int count, char** values) {
             out.same_bytes = static_cast<u32>(number(value, 1u << 30));
         else if (option == "--executor")
             out.executor = value;
-        else if (option == "--sabotage") {
+        else if (option == "--bug") {
+            out.bug = value;
+            switch_on(out.bug);
+        } else if (option == "--sabotage") {
             out.sabotage = value;
             out.options.sabotage = throng_verify::sabotage_kind(value);
             if (out.options.sabotage == throng_verify::Kind::none)
@@ -151,17 +186,22 @@ int main(int count, char** values) {
         heal_max = std::max(heal_max, outcome.heal_ticks);
         if (outcome.failure.empty())
             continue;
-        if (++failures <= 10)
-            std::printf("FAILED seed %llu: %s\n    repeat: %s --seed %llu --executor %s --workers %u --ticks %u --trace%s%s\n",
+        ++failures;
+        if (failures <= 10)
+            std::printf("FAILED seed %llu: %s\n    repeat: %s --seed %llu --executor %s --workers %u --ticks %u --trace%s%s%s%s\n",
                         static_cast<unsigned long long>(seed), outcome.failure.c_str(), values[0], static_cast<unsigned long long>(seed),
-                        arguments.executor.c_str(), arguments.workers, arguments.options.fault_ticks, arguments.sabotage.empty() ? "" : " --sabotage ",
-                        arguments.sabotage.c_str());
+                        arguments.executor.c_str(), arguments.workers, arguments.options.fault_ticks,
+                        arguments.sabotage.empty() ? "" : " --sabotage ", arguments.sabotage.c_str(),
+                        arguments.bug.empty() ? "" : " --bug ", arguments.bug.c_str());
         std::fflush(stdout);
+        if (!arguments.bug.empty())
+            break; // one is enough
     }
     std::printf("%llu seeds, %llu failed; %llu messages, %llu lost, %llu sections unapplied, %llu entity checks, %llu fields compared, "
                 "%llu hashes equal, slowest heal %u ticks\n",
-                static_cast<unsigned long long>(arguments.count), static_cast<unsigned long long>(failures), static_cast<unsigned long long>(messages),
-                static_cast<unsigned long long>(lost), static_cast<unsigned long long>(unapplied), static_cast<unsigned long long>(checks),
+                static_cast<unsigned long long>(arguments.count), static_cast<unsigned long long>(failures),
+                static_cast<unsigned long long>(messages), static_cast<unsigned long long>(lost),
+                static_cast<unsigned long long>(unapplied), static_cast<unsigned long long>(checks),
                 static_cast<unsigned long long>(compared), static_cast<unsigned long long>(hashes), heal_max);
     return failures ? 1 : 0;
 }

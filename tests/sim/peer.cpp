@@ -18,9 +18,10 @@ void Failure::report(const char* pattern, ...) {
     text = line;
 }
 
-Peer::Peer(const Protocol& protocol, ClientBackend& inner, ClientId client_id, u32 peer_name, const ClientConfig& config, const Truth& truth,
-           Failure& failure)
-    : world({.block_rows = 64}), client(world, protocol, *this, config), id(client_id), name(peer_name), inner_(inner), truth_(truth), failure_(failure) {}
+Peer::Peer(const Protocol& protocol, ClientBackend& inner, ClientId client_id, u32 peer_name, const ClientConfig& config,
+           const Truth& truth, Failure& failure)
+    : inner_(inner), world({.block_rows = 64}), client(world, protocol, *this, config), id(client_id), name(peer_name), truth_(truth),
+      failure_(failure) {}
 
 void Peer::record_visible(Tick tick, const Server& server) {
     struct Context {
@@ -57,11 +58,17 @@ void Peer::on_message(Channel channel, Bytes message) {
     for (u32 i = 0; i < 4; ++i)
         tick |= static_cast<Tick>(message[3 + i]) << (8 * i);
     const bool sections = message.size() > head_bytes;
+    sections_heard |= sections;
     if (sections && tick_newer(tick, newest_))
         newest_ = tick;
     if (tracing)
         std::printf("          client %u gets %zu bytes of tick %u on %s, settled age %u\n", name, message.size(), tick,
                     channel == Channel::unreliable ? "unreliable" : "ordered", static_cast<u32>(message[7]));
+    const ClientStats& stats = client.stats();
+    for (u32 error = 0; error < ClientStats::error_count; ++error)
+        if (stats.malformed[error])
+            failure_.report("client %u calls a message of tick %u with %zu bytes %s", name, tick, message.size(),
+                            to_string(static_cast<Error>(error)));
     check(tick);
     // R9: at a settled tick, with nothing newer applied, exactly the visible entities are shown.
     const u32 age = static_cast<u8>(message[7]);
@@ -108,29 +115,31 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
         if (tracing)
             std::printf("          client %u shows %u.%u\n", name, net.index(), net.generation());
         if (!was_visible(tick, net))
-            failure_.report("client %u shows entity %u.%u by a message of tick %u, when it was not visible", name, net.index(), net.generation(), tick);
+            failure_.report("client %u shows entity %u.%u by a message of tick %u, when it was not visible", name, net.index(),
+                            net.generation(), tick);
         if (tick_newer(seen.removed_at, tick))
-            failure_.report("client %u: a message of tick %u brings entity %u.%u back, removed at %u", name, tick, net.index(), net.generation(),
-                            seen.removed_at);
+            failure_.report("client %u: a message of tick %u brings entity %u.%u back, removed at %u", name, tick, net.index(),
+                            net.generation(), seen.removed_at);
     }
     seen.now = true;
     u32 now[sequenced_components];
     sequences(world, entity, now);
     for (u32 i = 0; i < sequenced_components; ++i) {
         if (now[i] && now[i] < seen.sequences[i])
-            failure_.report("client %u turns component %u of entity %u.%u back from #%u to #%u", name, i, net.index(), net.generation(), seen.sequences[i],
-                            now[i]);
+            failure_.report("client %u turns component %u of entity %u.%u back from #%u to #%u", name, i, net.index(), net.generation(),
+                            seen.sequences[i], now[i]);
         seen.sequences[i] = std::max(seen.sequences[i], now[i]);
     }
     const Tick confirmed = client.confirmed_tick(entity);
     const EntityTruth* truth = truth_.find(confirmed, net);
     if (!truth) {
-        failure_.report("client %u shows entity %u.%u as of tick %u, when there was none", name, net.index(), net.generation(), confirmed);
+        failure_.report("client %u shows entity %u.%u as of tick %u, when there was none", name, net.index(), net.generation(),
+                        confirmed);
         return;
     }
     if (truth->fingerprint != fingerprint(world, entity))
-        failure_.report("client %u shows entity %u.%u otherwise than it was at its confirmed tick %u (message of tick %u): %s", name, net.index(),
-                        net.generation(), confirmed, tick, describe(world, entity).c_str());
+        failure_.report("client %u shows entity %u.%u otherwise than it was at its confirmed tick %u (message of tick %u): %s", name,
+                        net.index(), net.generation(), confirmed, tick, describe(world, entity).c_str());
     if (const Link* link = world.get<Link>(entity)) {
         check_link(net, confirmed, *truth, 0, link->first);
         check_link(net, confirmed, *truth, 1, link->second);
@@ -146,9 +155,9 @@ void Peer::check_link(NetId net, Tick confirmed, const EntityTruth& truth, u32 i
     const NetId shown_net = shown == Entity{} ? NetId{} : client.net_id(shown);
     if (shown_net && truth.link_ids[index] == truth_.entity_id_of(shown_net) && shown_net != truth.links[index])
         return;
-    failure_.report("client %u: reference %u of entity %u.%u names %u.%u, at tick %u it was %u.%u, which is %sshown", name, index, net.index(),
-                    net.generation(), shown_net.index(), shown_net.generation(), confirmed, truth.links[index].index(), truth.links[index].generation(),
-                    expected ? "" : "not ");
+    failure_.report("client %u: reference %u of entity %u.%u names %u.%u, at tick %u it was %u.%u, which is %sshown", name, index,
+                    net.index(), net.generation(), shown_net.index(), shown_net.generation(), confirmed, truth.links[index].index(),
+                    truth.links[index].generation(), expected ? "" : "not ");
 }
 
 } // namespace throng_sim

@@ -14,9 +14,11 @@ struct Failure {
 };
 
 class Peer final : public throng::ClientBackend, throng::ClientBackendSink {
+    throng::ClientBackend& inner_; // before the client, which asks it for its limits
+
 public:
-    Peer(const throng::Protocol& protocol, throng::ClientBackend& inner, throng::ClientId id, throng::u32 name, const throng::ClientConfig& config,
-         const Truth& truth, Failure& failure);
+    Peer(const throng::Protocol& protocol, throng::ClientBackend& inner, throng::ClientId id, throng::u32 name,
+         const throng::ClientConfig& config, const Truth& truth, Failure& failure);
 
     throng::World world;
     throng::Client client;
@@ -24,6 +26,7 @@ public:
     const throng::u32 name; // never used again, unlike id
     bool tracing = false;
     bool joined = false;
+    bool sections_heard = false; // set by each message with sections
     // its view, for the promise
     bool has_view = false;
     throng::Entity focus;
@@ -49,7 +52,6 @@ private:
     void check_link(throng::NetId net, throng::Tick confirmed, const EntityTruth& truth, throng::u32 index, throng::Entity shown);
     bool was_visible(throng::Tick tick, throng::NetId net) const;
 
-    throng::ClientBackend& inner_;
     throng::ClientBackendSink* sink_ = nullptr;
     const Truth& truth_;
     Failure& failure_;

@@ -5,9 +5,10 @@ using namespace throng;
 namespace throng_sim {
 
 const char* to_string(Action action) {
-    constexpr const char* names[action_count] = {"spawn", "despawn", "respawn", "insert", "remove", "reinsert", "change", "teleport", "link", "note",
-                                                 "note_large", "replicate", "unreplicate", "rereplicate", "out_of_map", "hide", "show", "look",
-                                                 "follow", "radius", "join", "leave", "kick", "relink"};
+    constexpr const char* names[action_count] = {"spawn",       "despawn",     "respawn",    "insert", "remove",     "reinsert",
+                                                 "change",      "teleport",    "link",       "note",   "note_large", "replicate",
+                                                 "unreplicate", "rereplicate", "out_of_map", "hide",   "show",       "look",
+                                                 "follow",      "radius",      "join",       "leave",  "kick",       "relink"};
     return names[static_cast<u32>(action)];
 }
 
@@ -36,7 +37,8 @@ Plan::Plan(u64 s) : seed(s) {
     if (random.chance(0.3))
         network.ordered = {8192, 2};
     // actions
-    constexpr double usual[action_count] = {3, 2, 2, 2, 2, 2, 12, 3, 2, 2, 0.3, 1, 0.7, 0.7, 0.2, 1.5, 2, 1, 0.7, 0.5, 0.6, 0.2, 0.1, 0.3};
+    constexpr double usual[action_count] = {3,   2,   2,   2,   2, 2, 12,  3,   2,   2,   0.3, 1,
+                                            0.7, 0.7, 0.2, 1.5, 2, 1, 0.7, 0.5, 0.6, 0.2, 0.1, 0.3};
     const double calm = random.pick({1.0, 1.0, 5.0, 30.0}); // how much rarer structural changes are than changes of values
     for (u32 a = 0; a < action_count; ++a)
         if (!random.chance(0.25) || a == static_cast<u32>(Action::join)) {
@@ -69,6 +71,8 @@ Plan::Plan(u64 s) : seed(s) {
     jitter_us_max = random.pick({0u, 0u, 60'000u, 250'000u});
     rate_limits = random.chance(0.2);
     blackouts = random.chance(0.3);
+    if (rate_limits) // what waits in a slow link when the healing begins must fit into the time
+        network.ordered = {8192, 4};
 }
 
 LinkConfig Plan::faulty_link(Random& random) const {

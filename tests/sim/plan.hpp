@@ -20,13 +20,13 @@ enum class Action : throng::u8 {
     link,
     note,
     note_large,
-    replicate,   // Replicated on an entity that lacks it
+    replicate, // Replicated on an entity that lacks it
     unreplicate,
     rereplicate, // in one tick
     out_of_map,
     hide,
     show,
-    look,   // a view goes elsewhere
+    look, // a view goes elsewhere
     follow,
     radius,
     join,
@@ -53,11 +53,11 @@ struct Plan {
     throng::u32 clients_max = 4;
     throng::u32 entities_first = 60;
     throng::u32 entities_max = 200;
-    double replicated_share = 0.9;  // of spawns
-    double spread = 80;             // entities are born within this of the middle
-    double moving_share = 0.3;      // of entities that move on their own
-    bool oscillates = false;        // some cross a cell border and come back
-    throng::u32 batch_max = 8;      // of hide, show, change
+    double replicated_share = 0.9; // of spawns
+    double spread = 80;            // entities are born within this of the middle
+    double moving_share = 0.3;     // of entities that move on their own
+    bool oscillates = false;       // some cross a cell border and come back
+    throng::u32 batch_max = 8;     // of hide, show, change
     // faults
     double loss_percent = 0, burst_percent = 0, reorder_percent = 0, duplicate_percent = 0, truncate_percent = 0;
     throng::u32 delay_us_max = 0, jitter_us_max = 0;

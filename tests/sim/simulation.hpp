@@ -40,18 +40,18 @@ private:
     void look(Peer& peer);
     void heal();
     bool healed();
-    std::string worst();
+    bool heard();
 
     static void* counted_allocate(void* context, std::size_t bytes, std::size_t alignment);
     static void counted_free(void* context, void* memory, std::size_t bytes, std::size_t alignment);
 
     const throng::Protocol& protocol_;
     Options options_;
-    Plan plan_;
-    Random random_;
     std::atomic<throng::u64> allocations_{0};
     Outcome outcome_;
     Failure failure_;
+    Plan plan_; // refers to allocations_ and outcome_
+    Random random_;
     throng::World world_;
     throng::LoopbackNetwork network_;
     throng::Server server_;

@@ -14,9 +14,15 @@ u64 mix(u64 hash, u64 value) {
     return hash ^ hash >> 29;
 }
 /// Steps of a hundredth within +- limit.
-i64 hundredths(double value, double limit) { return std::llrint(std::clamp(value * 100.0, -limit * 100, limit * 100)); }
-i64 angle_steps(double radians) { return std::llrint(radians / turn_radians * 1024) & 1023; }
-bool fits(const Note& note) { return note.text.size() + sizeof note.seq <= note_bytes_max; }
+i64 hundredths(double value, double limit) {
+    return std::llrint(std::clamp(value * 100.0, -limit * 100, limit * 100));
+}
+i64 angle_steps(double radians) {
+    return std::llrint(radians / turn_radians * 1024) & 1023;
+}
+bool fits(const Note& note) {
+    return note.text.size() + sizeof note.seq <= note_bytes_max;
+}
 
 } // namespace
 

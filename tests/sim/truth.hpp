@@ -16,7 +16,7 @@ void sequences(const throng::World& world, throng::Entity entity, throng::u32 (&
 
 struct EntityTruth {
     throng::u64 fingerprint = 0;
-    throng::NetId links[2]; // what the references name as of this tick
+    throng::NetId links[2];           // what the references name as of this tick
     throng::u64 link_ids[2] = {0, 0}; // the entity_id of the targets
     bool has_links = false;
 };

@@ -43,7 +43,11 @@ inline throng::Error read_name(void* component, std::span<const std::byte> in) {
 inline std::unique_ptr<throng::Protocol> make_protocol(throng::u32 name_bytes_max = 2000) {
     auto protocol = std::make_unique<throng::Protocol>();
     const throng::Range map{-1000, 1000, 0.01};
-    protocol->component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z).extrapolated_by(&Speed::x, &Speed::z);
+    protocol->component<Place>("place")
+        .field(&Place::x, map)
+        .field(&Place::z, map)
+        .spatial(&Place::x, &Place::z)
+        .extrapolated_by(&Speed::x, &Speed::z);
     protocol->component<Speed>("speed").field(&Speed::x, throng::Range{-20, 20, 0.01}).field(&Speed::z, throng::Range{-20, 20, 0.01});
     protocol->component<Health>("health").field(&Health::hp).field(&Health::angry);
     protocol->component<Link>("link").field(&Link::target);

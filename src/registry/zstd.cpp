@@ -1,5 +1,5 @@
 #define ZSTD_STATIC_LINKING_ONLY // contexts in our own memory, magicless frames
-#include "src/wire/zstd.hpp"
+#include "src/registry/zstd.hpp"
 #include "throng/assert.hpp"
 #include <zstd.h>
 

@@ -1,0 +1,207 @@
+// throng_bench: one program for all scenarios and engines. docs/tuning.md says how to read it.
+#include "bench/program/setup.hpp"
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+namespace {
+
+using bench::Options;
+using throng::u32;
+using throng::u64;
+
+const char* const usage =
+    "usage: throng_bench [options]\n"
+    "  --scenario NAME        which scenario (--list names them); default: dispersed\n"
+    "  --workers N            1 to 64 (default 1)\n"
+    "  --executor KIND        serial, threads or tbb (default: serial for one worker, tbb for more)\n"
+    "  --engine NAME          throng (default) or naive\n"
+    "  --repeat R             windows that the measured ticks are split into; the median is reported (default 5)\n"
+    "  --quick                100 + 20 ticks instead of 200 + 100\n"
+    "  --no-baselines         only this engine: no naive_ratio, no speedup\n"
+    "  --seed N               default 1\n"
+    "  --clients N, --cell M, --history N, --compression automatic|never|always    override the scenario's\n"
+    "  --dictionary FILE      zstd dictionary of the protocol\n"
+    "  --traces DIR           where recordings are; else $THRONG_TRACES, else ../shared/data beside the source root\n"
+    "  --json FILE, --csv FILE\n"
+    "  --hash FILE            compare the output hash with the one in FILE; a missing FILE is written. Exit 1 on a difference\n"
+    "  --list, --help\n";
+
+[[noreturn]] void refuse(const std::string& what) {
+    std::fprintf(stderr, "throng_bench: %s\n", what.c_str());
+    std::exit(2);
+}
+
+u64 number(const char* option, const char* text, u64 low, u64 high) {
+    char* end = nullptr;
+    const unsigned long long value = std::strtoull(text, &end, 10);
+    if (!*text || *end || *text == '-' || value < low || value > high)
+        refuse(std::string(option) + " takes a whole number from " + std::to_string(low) + " to " + std::to_string(high) + ", not \"" + text + "\"");
+    return value;
+}
+
+void list() {
+    for (const scenarios::Scenario& s : scenarios::all_scenarios())
+        std::printf("%-18s %7u entities, %u %% moving, %5u clients, radius %g m\n", s.name, s.entities, s.moving_percent, s.clients,
+                    static_cast<double>(s.radius_m));
+}
+
+void print(const scenarios::Run& run) {
+    std::printf("%s, %s, %u worker%s (%s)\n", run.scenario.c_str(), run.engine.c_str(), run.workers, run.workers == 1 ? "" : "s",
+                run.executor.c_str());
+    for (const auto& [name, value] : run.figures)
+        std::printf("  %-24s %.6g\n", name.c_str(), value);
+    for (const scenarios::StageFigure& stage : run.stages)
+        std::printf("  stage %-18s %.1f us cpu, %.1f us wall a tick\n", stage.name.c_str(), stage.cpu_ns / 1e3, stage.wall_ns / 1e3);
+    if (!run.output_hash.empty())
+        std::printf("  output_hash              %s\n", run.output_hash.c_str());
+    std::fflush(stdout);
+}
+
+/// Compares with the hash in a file, or writes the file. False on a difference.
+bool check_hash(const std::string& path, const scenarios::Run& run) {
+    std::ifstream file(path);
+    std::string expected;
+    if (!(file >> expected)) {
+        if (!scenarios::write_file(path, run.output_hash + "\n"))
+            refuse("cannot write " + path);
+        return true;
+    }
+    if (expected == run.output_hash)
+        return true;
+    std::fprintf(stderr, "output_hash: %s, expected %s\n", run.output_hash.c_str(), expected.c_str());
+    return false;
+}
+
+double figure(const scenarios::Run& run, const char* name) {
+    const double* value = run.get(name);
+    return value ? *value : 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    Options options;
+    std::string scenario = "dispersed", json, csv, hash, executor, dictionary_path;
+    options.traces = "";
+    std::vector<std::byte> dictionary;
+    for (int i = 1; i < argc; ++i) {
+        const std::string option = argv[i];
+        const auto value = [&]() -> const char* {
+            if (i + 1 >= argc)
+                refuse(option + " needs a value");
+            return argv[++i];
+        };
+        const auto one_of = [&](std::initializer_list<const char*> allowed) {
+            const std::string text = value();
+            if (std::none_of(allowed.begin(), allowed.end(), [&](const char* a) { return text == a; }))
+                refuse(option + " does not know \"" + text + "\"");
+            return text;
+        };
+        if (option == "--help")
+            return std::fputs(usage, stdout), 0;
+        else if (option == "--list")
+            return list(), 0;
+        else if (option == "--scenario")
+            scenario = value();
+        else if (option == "--workers")
+            options.workers = static_cast<u32>(number("--workers", value(), 1, 64));
+        else if (option == "--executor")
+            executor = one_of({"serial", "threads", "tbb"});
+        else if (option == "--engine")
+            options.engine = one_of({"throng", "naive"});
+        else if (option == "--repeat")
+            options.repeat = static_cast<u32>(number("--repeat", value(), 1, 25));
+        else if (option == "--quick")
+            options.quick = true;
+        else if (option == "--no-baselines")
+            options.baselines = false;
+        else if (option == "--seed")
+            options.seed = number("--seed", value(), 0, ~u64(0));
+        else if (option == "--clients")
+            options.clients = static_cast<u32>(number("--clients", value(), 1, 16384));
+        else if (option == "--cell")
+            options.cell_m = static_cast<double>(number("--cell", value(), 2, 300));
+        else if (option == "--history")
+            options.history_ticks = static_cast<u32>(number("--history", value(), 2, 16));
+        else if (option == "--compression")
+            options.compression = one_of({"automatic", "never", "always"});
+        else if (option == "--dictionary")
+            dictionary_path = value();
+        else if (option == "--traces")
+            options.traces = value();
+        else if (option == "--json")
+            json = value();
+        else if (option == "--csv")
+            csv = value();
+        else if (option == "--hash")
+            hash = value();
+        else
+            refuse("unknown option \"" + option + "\" (--help lists them)");
+    }
+    options.scenario = scenarios::find_scenario(scenario.c_str());
+    if (!options.scenario)
+        refuse("no scenario \"" + scenario + "\" (--list names them)");
+    options.executor = !executor.empty() ? executor : options.workers > 1 ? "tbb" : "serial";
+    if (options.executor == "serial" && options.workers > 1)
+        refuse("the serial executor has one worker");
+    options.hash = !hash.empty();
+    options.traces = scenarios::traces_directory(options.traces, THRONG_SOURCE_ROOT);
+    if (!dictionary_path.empty()) {
+        std::ifstream file(dictionary_path, std::ios::binary);
+        if (!file)
+            refuse("cannot read " + dictionary_path);
+        const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+        dictionary.resize(bytes.size());
+        std::memcpy(dictionary.data(), bytes.data(), bytes.size());
+        options.dictionary = dictionary;
+    }
+    if (options.scenario->source == scenarios::Source::trace && options.traces.empty()) {
+        std::printf("%s: skipped, no traces directory\n", scenario.c_str());
+        return 0;
+    }
+
+    std::vector<scenarios::Run> runs;
+    bool failed = false;
+    if (options.engine == "naive")
+        runs.push_back(bench::run_naive(options, failed));
+    else {
+        runs.push_back(bench::run_throng(options, failed));
+        if (options.baselines && !failed && !options.scenario->join) {
+            // Comparisons measure one window after the same warm-up.
+            Options shorter = options;
+            shorter.repeat = 1;
+            shorter.hash = false;
+            const bool comparable = !options.scenario->budget_bytes && figure(runs[0], "pairs") > 0;
+            if (comparable) {
+                shorter.quick = true;
+                runs.push_back(bench::run_naive(shorter, failed));
+                runs[0].set("naive_ratio", figure(runs[1], "ns_per_pair") / figure(runs[0], "ns_per_pair"));
+                runs[0].set("naive_bytes_ratio", figure(runs[1], "bytes_per_pair") / figure(runs[0], "bytes_per_pair"));
+            }
+            if (options.workers > 1) {
+                shorter.quick = true;
+                shorter.workers = 1;
+                shorter.executor = "serial";
+                const scenarios::Run one = bench::run_throng(shorter, failed);
+                runs[0].set("speedup", figure(one, "tick_ms_p50") / figure(runs[0], "tick_ms_p50"));
+            }
+        }
+    }
+    for (scenarios::Run& run : runs) {
+        run.machine = scenarios::machine_description();
+        print(run);
+    }
+    if (!json.empty() && !scenarios::write_file(json, scenarios::to_json(runs)))
+        refuse("cannot write " + json);
+    if (!csv.empty() && !scenarios::write_file(csv, scenarios::to_csv(runs)))
+        refuse("cannot write " + csv);
+    if (options.hash && !check_hash(hash, runs[0]))
+        failed = true;
+    return failed ? 1 : 0;
+}

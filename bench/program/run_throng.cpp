@@ -1,0 +1,312 @@
+// The engine under test: Server and real Clients over the loopback network.
+#include "bench/alloc_count.hpp"
+#include "bench/metered_executor.hpp"
+#include "bench/program/setup.hpp"
+#include "bench/verify.hpp"
+#include "src/server/state.hpp"
+#include "throng/client.hpp"
+#include "throng/server.hpp"
+#include <cstdio>
+#include <vector>
+
+namespace bench {
+namespace {
+
+u64 cpu_now() { return static_cast<u64>(scenarios::thread_cpu_ns()); }
+u64 wall_now() { return static_cast<u64>(scenarios::wall_ns()); }
+
+struct Peer {
+    throng::World world{throng::WorldOptions{.block_rows = 64}};
+    std::unique_ptr<throng::Client> client;
+    bool viewed = false;
+};
+
+throng::Compression compression_of(const Options& options) {
+    return options.compression == "never"    ? throng::Compression::never
+           : options.compression == "always" ? throng::Compression::always
+                                             : throng::Compression::automatic;
+}
+
+class ThrongRun {
+public:
+    ThrongRun(const Options& options, scenarios::Motion& motion)
+        : options_(options), scenario_(*options.scenario), motion_(motion), executor_(make_executor(options.executor, options.workers)),
+          protocol_({.tick_hz = scenario_.tick_hz, .dictionary = options.dictionary}), network_(network_config()) {
+        scenarios::add_components(protocol_);
+        if (protocol_.finish() != throng::Error::none)
+            std::fprintf(stderr, "%s\n", protocol_.problem());
+        motion_.populate(world_, *executor_);
+        server_ = std::make_unique<throng::Server>(
+            world_, protocol_, network_.server(),
+            throng::ServerConfig{.executor = executor_.get(),
+                                 .cell_size = options.cell_m > 0 ? options.cell_m : scenario_.cell_m,
+                                 .radius_min = scenario_.radius_m,
+                                 .budget_bytes = scenario_.budget_bytes,
+                                 .history_ticks = options.history_ticks,
+                                 .compression = compression_of(options),
+                                 .thread_cpu_ns = cpu_now,
+                                 .wall_ns = wall_now});
+        for (u32 i = 0; i < executor_->worker_count(); ++i)
+            scratch_.push_back(std::make_unique<throng::ClientScratch>(protocol_));
+    }
+    const char* problem() const { return server_->problem(); }
+    scenarios::Run run(bool& failed);
+
+private:
+    throng::LoopbackConfig network_config() {
+        throng::LoopbackConfig config = network_of(options_);
+        if (options_.hash)
+            config.trace = hash_.hook();
+        return config;
+    }
+    void connect();
+    void tick();
+    bool loaded(u32 id) const;
+    void promise(bool& failed);
+
+    struct Window {
+        throng::TickReport sum; // of counts and stage times
+        std::vector<double> tick_ns; // busiest worker
+        u64 ticks = 0, allocations = 0;
+        double client_ns = 0, pairs = 0;
+    };
+    void add(Window& window, const throng::TickReport& report) const;
+    scenarios::Run figures(const Window& window) const;
+
+    const Options& options_;
+    const scenarios::Scenario& scenario_;
+    scenarios::Motion& motion_;
+    throng::ExecutorHandle executor_;
+    throng::Protocol protocol_;
+    throng::World world_;
+    throng::OutputHash hash_;
+    throng::LoopbackNetwork network_;
+    std::unique_ptr<throng::Server> server_;
+    std::vector<std::unique_ptr<throng::ClientScratch>> scratch_;
+    std::vector<std::unique_ptr<Peer>> peers_;
+    throng::TimeUs now_ = 0;
+    Window* window_ = nullptr;
+    std::vector<double> client_ns_; // of one tick, by worker
+};
+
+void ThrongRun::connect() {
+    for (u32 i = 0; i < client_count(options_); ++i) {
+        const throng::LinkConfig link = link_of(options_, i);
+        const throng::ClientId id = network_.connect(link, link);
+        auto peer = std::make_unique<Peer>();
+        // Clients are driven in fixed ranges, one worker each, so that they may share the worker's scratch.
+        peer->client = std::make_unique<throng::Client>(peer->world, protocol_, network_.client(id),
+                                                        throng::ClientConfig{.scratch = scratch_[i % scratch_.size()].get()});
+        peers_.push_back(std::move(peer));
+    }
+}
+
+void ThrongRun::tick() {
+    now_ += tick_us(scenario_);
+    motion_.step(world_, *executor_);
+    const u64 before = scenarios::allocation_counts().total();
+    server_->receive(now_);
+    const u32 count = static_cast<u32>(peers_.size());
+    for (u32 i = 0; i < count; ++i)
+        if (server_->joined(i) && (!peers_[i]->viewed || scenario_.source == scenarios::Source::trace)) {
+            const throng::Entity followed = motion_.followed(i, count);
+            if (followed)
+                server_->view(i).follow(followed, {.radius = scenario_.radius_m});
+            peers_[i]->viewed = true;
+        }
+    const throng::TickReport& report = server_->tick(now_);
+    if (window_)
+        add(*window_, report);
+    const u32 lanes = static_cast<u32>(scratch_.size());
+    std::vector<double>& client_ns = client_ns_;
+    client_ns.assign(lanes, 0);
+    throng::for_ranges(*executor_, lanes, 1, [&](u32 begin, u32 end, u32) {
+        for (u32 lane = begin; lane < end; ++lane) {
+            const double start = scenarios::thread_cpu_ns();
+            for (u32 i = lane; i < count; i += lanes) {
+                (void)peers_[i]->client->receive(now_);
+                (void)peers_[i]->client->send(now_);
+            }
+            client_ns[lane] = scenarios::thread_cpu_ns() - start;
+        }
+    });
+    if (window_) {
+        for (const double ns : client_ns)
+            window_->client_ns += ns;
+        window_->allocations += scenarios::allocation_counts().total() - before;
+    }
+}
+
+void ThrongRun::add(Window& window, const throng::TickReport& r) const {
+    throng::TickReport& s = window.sum;
+    double busiest = 0;
+    for (u32 i = 0; i < throng::stage_count; ++i) {
+        s.stages[i].cpu_ns += r.stages[i].cpu_ns;
+        s.stages[i].wall_ns += r.stages[i].wall_ns;
+        busiest += static_cast<double>(r.stages[i].cpu_max_ns);
+    }
+    window.tick_ns.push_back(busiest);
+    ++window.ticks;
+    s.pairs += r.pairs;
+    s.sent_lanes += r.sent_lanes;
+    s.bytes += r.bytes;
+    s.heartbeat_bytes += r.heartbeat_bytes;
+    s.payload_bytes += r.payload_bytes;
+    s.shared_bytes += r.shared_bytes;
+    s.zstd_bytes += r.zstd_bytes;
+    s.keys += r.keys;
+    s.encodes += r.encodes;
+    s.client_bytes_max = std::max(s.client_bytes_max, r.client_bytes_max);
+}
+
+scenarios::Run ThrongRun::figures(const Window& w) const {
+    scenarios::Run run;
+    const double ticks = static_cast<double>(w.ticks);
+    const throng::TickReport& s = w.sum;
+    double cpu = 0;
+    for (u32 i = 0; i < throng::stage_count; ++i) {
+        const bool parallel = static_cast<throng::Stage>(i) != throng::Stage::structure && static_cast<throng::Stage>(i) != throng::Stage::flush;
+        run.stages.push_back({throng::to_string(static_cast<throng::Stage>(i)), static_cast<double>(s.stages[i].cpu_ns) / ticks,
+                              static_cast<double>(s.stages[i].wall_ns) / ticks, parallel});
+        cpu += static_cast<double>(s.stages[i].cpu_ns);
+    }
+    const double pairs = static_cast<double>(s.pairs);
+    run.set("ticks", ticks);
+    run.set("pairs", pairs / ticks);
+    run.set("sent_lanes", static_cast<double>(s.sent_lanes) / ticks);
+    run.set("bytes_per_tick", static_cast<double>(s.bytes) / ticks);
+    if (s.pairs) {
+        run.set("bytes_per_pair", static_cast<double>(s.bytes) / pairs);
+        run.set("ns_per_pair", cpu / pairs);
+    }
+    run.set("tick_ms_p50", scenarios::percentile(w.tick_ns, 0.5) / 1e6);
+    run.set("tick_ms_p99", scenarios::percentile(w.tick_ns, 0.99) / 1e6);
+    run.set("tick_ms_max", scenarios::percentile(w.tick_ns, 1) / 1e6);
+    run.set("encodes", static_cast<double>(s.encodes) / ticks);
+    run.set("distinct_keys", static_cast<double>(s.keys) / ticks);
+    if (s.payload_bytes) {
+        run.set("shared_share", static_cast<double>(s.shared_bytes) / static_cast<double>(s.payload_bytes));
+        run.set("zstd_share", static_cast<double>(s.zstd_bytes) / static_cast<double>(s.payload_bytes));
+    }
+    run.set("client_bytes_max", s.client_bytes_max);
+    run.set("allocs_per_tick", static_cast<double>(w.allocations) / ticks);
+    if (s.sent_lanes)
+        run.set("apply_ns_per_entity", w.client_ns / static_cast<double>(s.sent_lanes));
+    const throng::ServerMemory memory = server_->memory();
+    run.set("bytes_per_client_chunk", static_cast<double>(memory.client_chunk_bytes));
+    run.set("bytes_side_tables", memory.client_chunks ? static_cast<double>(memory.side_table_bytes) / static_cast<double>(memory.client_chunks) : 0);
+    return run;
+}
+
+/// All that the client is meant to see has been acknowledged once.
+bool ThrongRun::loaded(u32 id) const {
+    const throng::ClientState& client = server_->state().clients[id];
+    if (!client.joined || client.chunks.size() == 0)
+        return false;
+    for (const throng::ClientChunk& view : client.chunks)
+        if (view.visible & (~view.known | view.limbo))
+            return false;
+    return true;
+}
+
+/// R10, for a sample of the clients.
+void ThrongRun::promise(bool& failed) {
+    throng_verify::Verifier verifier(protocol_, world_, *server_);
+    const u32 count = static_cast<u32>(peers_.size()), step = std::max(1u, count / 32);
+    for (u32 i = 0; i < count; i += step) {
+        const throng::Entity followed = motion_.followed(i, count);
+        const auto* at = followed ? world_.get<scenarios::Position>(followed) : nullptr;
+        if (!at || !server_->joined(i))
+            continue;
+        if (const auto difference = verifier.check_promise(i, at->x, at->z, scenario_.radius_m); difference) {
+            std::fprintf(stderr, "%s: visibility promise broken: %s\n", scenario_.name, difference.text.c_str());
+            failed = true;
+            return;
+        }
+    }
+}
+
+scenarios::Run ThrongRun::run(bool& failed) {
+    const Plan plan = plan_of(options_);
+    std::vector<std::unique_ptr<Window>> windows;
+    scenarios::Run result;
+    if (scenario_.join) {
+        for (u32 i = 0; i < plan.warmup_ticks / 4; ++i)
+            tick();
+        connect();
+        windows.push_back(std::make_unique<Window>());
+        window_ = windows.back().get();
+        std::vector<char> done(peers_.size(), 0);
+        u32 ticks = 0, left = static_cast<u32>(peers_.size());
+        for (; left && ticks < 2000; ++ticks) {
+            tick();
+            for (u32 i = 0; i < peers_.size(); ++i)
+                if (!done[i] && loaded(i)) {
+                    done[i] = 1;
+                    --left;
+                }
+        }
+        if (left) {
+            std::fprintf(stderr, "join: %u clients have not got everything after %u ticks\n", left, ticks);
+            failed = true;
+        }
+        result = figures(*windows[0]);
+        result.set("joined_s", ticks * scenario_.tick_s());
+    } else {
+        connect();
+        for (u32 i = 0; i < plan.warmup_ticks; ++i)
+            tick();
+        std::vector<scenarios::Run> runs;
+        for (u32 w = 0; w < plan.windows; ++w) {
+            windows.push_back(std::make_unique<Window>());
+            windows.back()->tick_ns.reserve(plan.window_ticks);
+            window_ = windows.back().get();
+            for (u32 i = 0; i < plan.window_ticks; ++i)
+                tick();
+            runs.push_back(figures(*windows.back()));
+        }
+        result = scenarios::median_run(runs);
+    }
+    window_ = nullptr;
+    promise(failed);
+    for (const auto& window : windows)
+        if (window->sum.keys != window->sum.encodes) {
+            std::fprintf(stderr, "%s: %llu keys but %llu encodes\n", scenario_.name, static_cast<unsigned long long>(window->sum.keys),
+                         static_cast<unsigned long long>(window->sum.encodes));
+            failed = true;
+        }
+    if (options_.hash)
+        result.output_hash = scenarios::hash_text(hash_.high, hash_.low);
+    result.set("peak_rss_mib", scenarios::peak_rss_mib());
+    return result;
+}
+
+} // namespace
+
+scenarios::Run run_throng(const Options& options, bool& failed) {
+    scenarios::Trace trace;
+    std::string problem;
+    const auto motion = make_motion(options, trace, problem);
+    scenarios::Run run;
+    if (!motion)
+        std::fprintf(stderr, "%s: %s\n", options.scenario->name, problem.c_str());
+    else {
+        auto engine = std::make_unique<ThrongRun>(options, *motion);
+        if (*engine->problem()) {
+            std::fprintf(stderr, "%s: %s\n", options.scenario->name, engine->problem());
+            failed = true;
+        } else
+            run = engine->run(failed);
+    }
+    failed |= !motion;
+    run.scenario = options.scenario->name;
+    run.executor = options.executor;
+    run.engine = "throng";
+    run.workers = options.workers;
+    run.seed = options.seed;
+    run.quick = options.quick;
+    run.repeat = plan_of(options).windows;
+    return run;
+}
+
+} // namespace bench

@@ -1,0 +1,89 @@
+#include "tests/model/mirror.hpp"
+
+namespace model {
+
+Mirror::Captured Mirror::capture(Tick tick, const Lanes& lanes) {
+    Version fresh;
+    fresh.tick = tick;
+    fresh.lanes = lanes;
+    for (int lane = 0; lane < lane_count; ++lane) {
+        const LaneValue& before = ring_.back().lanes[lane];
+        if (!same_on_wire(before, lanes[lane]))
+            fresh.dirty |= bit(lane);
+        if (before.occupant != lanes[lane].occupant)
+            fresh.rebound |= bit(lane);
+    }
+    if (fresh.dirty) {
+        ring_.push_back(fresh);
+        if (int(ring_.size()) > depth_) {
+            newest_dropped_ = ring_.front().tick;
+            ring_.erase(ring_.begin());
+        }
+    }
+    return {fresh.dirty, fresh.rebound};
+}
+
+Mask Mirror::changed(Tick after, Tick until) const {
+    if (forgotten(after))
+        return all_lanes;
+    Mask mask = 0;
+    for (const Version& version : ring_)
+        if (version.tick > after && version.tick <= until)
+            mask |= version.dirty;
+    return mask;
+}
+
+Mask Mirror::rebound(Tick after, Tick until) const {
+    if (forgotten(after))
+        return all_lanes;
+    Mask mask = 0;
+    for (const Version& version : ring_)
+        if (version.tick > after && version.tick <= until)
+            mask |= version.rebound;
+    return mask;
+}
+
+const Version* Mirror::serving(Tick baseline) const {
+    const Version* found = nullptr;
+    for (const Version& version : ring_)
+        if (version.tick <= baseline)
+            found = &version;
+    if (!found && !context_.rules(Rule::r14_serve))
+        found = &ring_.front();
+    return found;
+}
+
+Section Mirror::encode(int chunk, Tick baseline, Mask mask) const {
+    const Lanes& now = newest().lanes;
+    if (!context_.rules(Rule::r1_explicit_mask))
+        for (int lane = 0; lane < lane_count; ++lane)
+            if (now[lane].occupant)
+                mask |= bit(lane);
+    Section section;
+    section.chunk = chunk;
+    section.baseline = baseline;
+    section.mask = mask;
+    for (int lane = 0; lane < lane_count; ++lane) {
+        if (!has(mask, lane))
+            continue;
+        LanePayload& out = section.lanes[lane];
+        if (section.limbo()) {
+            out.full = now[lane];
+            continue;
+        }
+        out.base_used = serving(baseline)->lanes[lane];
+        for (int i = 0; i < component_count(scope_of(chunk)); ++i) {
+            const Cell& to = now[lane].cells[i];
+            const Cell& from = out.base_used.cells[i];
+            CellChange& change = out.changes[i];
+            change.present = to.present;
+            change.difference = to.value - from.value;
+            change.counter = context_.rules(Rule::r2_insert_counter) ? to.counter : from.counter;
+            change.sequence = to.sequence;
+            change.changed = to.present != from.present || change.difference != 0 || change.counter != from.counter;
+        }
+    }
+    return section;
+}
+
+} // namespace model

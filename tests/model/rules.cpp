@@ -1,0 +1,88 @@
+#include "tests/model/rules.hpp"
+
+namespace model {
+
+namespace {
+constexpr Rule none = Rule::count;
+} // namespace
+
+const RuleInfo rule_table[rule_count] = {
+    {Rule::r1_explicit_mask, "R1-explicit-mask", "a section carries every occupied lane, whatever its mask says",
+     Proof::fails, none, 200, ""},
+    {Rule::r1_together, "R1-together", "the unacked slots of an entity may go in separate messages", Proof::fails, none, 400, ""},
+    {Rule::r1_appear_whole, "R1-appear-whole",
+     "a late message shows the part of a new entity that nothing newer has overtaken", Proof::fails,
+     none, 2000, ""},
+    {Rule::r2_gone_until_acked, "R2-gone-until-acked", "'gone' is sent once and forgotten", Proof::fails, none, 200, ""},
+    {Rule::r2_insert_counter, "R2-insert-counter", "remove and insert in one tick look like a changed value", Proof::fails, none, 400, ""},
+    {Rule::r2_absolute, "R2-absolute", "a delta is encoded without comparing the occupants of then and now", Proof::redundant, none, 1000,
+     "R4 keeps a lane in limbo until its present occupant is acked, so no delta ever spans two occupants: an assertion"},
+    {Rule::r3_newest, "R3-newest", "an entity is where the last packet to arrive put it", Proof::fails, none, 400, ""},
+    {Rule::r3_tombstone, "R3-tombstone", "a client forgets at once what was taken away", Proof::fails, none, 400, ""},
+    {Rule::r3_late_drop, "R3-late-drop", "sections that are older than the tombstones are applied", Proof::fails, none, 3000, ""},
+    {Rule::r3_shadow_unapplied, "R3-shadow-unapplied", "a section stopped by a tombstone is acked", Proof::fails, none, 600, ""},
+    {Rule::r4_changed, "R4-changed", "changed() forgets the versions that the ring has dropped", Proof::fails, none, 600, ""},
+    {Rule::r4_struct, "R4-struct", "an ack from before a structural change takes lanes out of limbo", Proof::fails, none, 400, ""},
+    {Rule::r4_struct_gain, "R4-struct-gain", "gaining a lane does not count as a structural change", Proof::fails, none, 2000, ""},
+    {Rule::r4_rebind, "R4-rebind", "another occupant in a lane that stays visible goes unnoticed", Proof::fails, none, 400, ""},
+    {Rule::r4_strand, "R4-strand", "the baseline follows every newer ack", Proof::efficiency, none, 1000,
+     "which baseline is kept decides how much goes out in full, never what is right"},
+    {Rule::r4_promote, "R4-promote", "an idle chunk keeps its old baseline", Proof::efficiency, none, 1000,
+     "an old baseline is served in full once the ring has dropped it"},
+    {Rule::r5_unapplied_limbo, "R5-unapplied-limbo", "sections that could not be applied are acked as if they were",
+     Proof::fails, none, 400, ""},
+    {Rule::r5_superseded, "R5-superseded",
+     "superseded means older than the lane's newest state, not than its oldest one kept", Proof::fails, none,
+     400, ""}, // some seed in ten thousand; the scenario overtaken_delta is made for it
+    {Rule::r6_loss, "R6-loss", "a lost message makes nothing pending", Proof::fails, none, 400, ""},
+    {Rule::r6_wrap, "R6-wrap", "a record that the record ring overwrites makes nothing pending", Proof::covered, Rule::r6_stall, 1000,
+     "R6-stall finds the chunk without a record in flight one tick later"},
+    {Rule::r6_stall, "R6-stall", "a chunk with unacked lanes and nothing in flight stays as it is", Proof::fails, none, 400, ""},
+    {Rule::r7_patch, "R7-patch", "a late section changes only the version of its own tick", Proof::fails, none, 600, ""},
+    {Rule::r7_floor, "R7-floor", "below the oldest version kept, that version is used", Proof::fails, none, 600, ""},
+    {Rule::r7_copy, "R7-copy", "a version has only the lanes that it carried", Proof::fails, none, 200, ""},
+    {Rule::r7_unlisted, "R7-unlisted", "components that a delta does not list keep their live value", Proof::fails, none, 2000, ""},
+    {Rule::r8_per_lane, "R8-per-lane", "a section older than the newest of its chunk is skipped and acked", Proof::fails, none, 400, ""},
+    {Rule::r8_old, "R8-old", "what arrives last wins", Proof::fails, none, 200, ""},
+    {Rule::r9_settled, "R9-settled", "the settled tick overlooks what is sent and not acked", Proof::fails, none, 200, ""},
+    {Rule::r13_accepted, "R13-accepted", "a refused message counts as sent", Proof::covered, Rule::r6_stall, 1000,
+     "a refused message leaves no record, so R6-stall sends its lanes again"},
+    {Rule::r14_serve, "R14-serve", "the oldest version stands in for one that the ring has dropped", Proof::fails, none, 600, ""},
+    {Rule::split_rebound, "split-rebound", "struct-split: changes of occupants since the acked tick are not looked up",
+     Proof::fails, none, 600, ""},
+    {Rule::split_private, "split-private", "struct-split: private changes of visibility are not recorded", Proof::fails, none, 600, ""},
+};
+
+const RuleInfo* find_rule(std::string_view name) {
+    for (const RuleInfo& info : rule_table)
+        if (info.name == name)
+            return &info;
+    return nullptr;
+}
+
+const VariantInfo variant_table[variant_count] = {
+    {"struct-split", "changes of occupants are looked up in the mirror's ring, struct_tick is for private changes of visibility"},
+    {"lazy-promote", "a baseline is promoted when its chunk is next visited"},
+    {"prune-pending", "pending lanes whose state is acked already are not sent"},
+    {"tick-loss", "a message is lost once one of two or more ticks later is acked"},
+    {"no-sidecars", "no owner-only components"},
+    {"move-together", "the lane left and the lane entered by a move travel in one message"},
+    {"stall-events", "stalled lanes are looked for when their chunk is visited and when a record is resolved"},
+};
+
+bool Variants::switch_on(std::string_view name) {
+    if (name == "engine") {
+        for (const Variant variant : {Variant::struct_split, Variant::lazy_promote, Variant::prune_pending, Variant::tick_loss})
+            switch_on(variant);
+        return true;
+    }
+    for (int i = 0; i < variant_count; ++i) {
+        if (variant_table[i].name == name) {
+            switch_on(Variant(i));
+            return true;
+        }
+    }
+    return false;
+}
+
+} // namespace model

@@ -1,0 +1,662 @@
+#!/usr/bin/env python3
+"""Decodes every packet of a golden file to the last bit and re-encodes it to the same bytes.
+
+Written from docs/wire.md alone, and independent of the C++ code. Payloads compressed with zstd are expanded, decoded, and the
+re-encoded wide body is compared with the expanded bytes (what zstd makes of a body differs between its versions).
+
+usage: wire_check.py FILE            check a golden file
+       wire_check.py --run PROGRAM   check what PROGRAM prints
+       wire_check.py --same FILE PROGRAM   PROGRAM prints what FILE holds; lines marked "zstd": true may differ
+
+A golden file has one JSON object a line. The first describes the protocol:
+  {"throng_golden": 1, "cell_steps": 6000, "dictionary": "<hex>", "components": [
+     {"name": "position", "columns": [
+        {"bytes": 2, "kind": "range"|"angle"|"integer"|"reference", "type": "int16", "min": -5, "max": 5, "angle_bits": 0,
+         "spatial_axis": -1, "velocity_column": -1, "velocity_factor": 0}, ...]},
+     {"name": "title", "opaque_bytes_max": 40, "columns": []}, ...]}
+"bytes" is the size of a column's element; "min" and "max" bound the steps of ranges that are not spatial; "type" is the field's and
+matters for integers; "velocity_column" counts the columns of all components. Every other line is one message in the order of delivery:
+  {"client": 0, "zstd": false, "message": "<hex>"}
+"client" (default 0) tells connections apart; "zstd" (default false) marks messages whose bytes depend on the version of zstd. A
+delta's baseline is what earlier messages of the same client left: the newest state of each lane that was carried at or before the
+baseline tick. Messages that were lost are left out.
+"""
+import json
+import subprocess
+import sys
+
+ZSTD_MAGIC = bytes.fromhex("28b52ffd")
+RAW_BYTES_MAX = 131072
+INTEGER_BOUNDS = {"boolean": (0, 1)}
+for _bits in (8, 16, 32, 64):
+    INTEGER_BOUNDS["int%d" % _bits] = (-(1 << _bits - 1), (1 << _bits - 1) - 1)
+    INTEGER_BOUNDS["uint%d" % _bits] = (0, (1 << _bits) - 1)
+
+
+class Bad(Exception):
+    pass
+
+
+def need(condition, what):
+    if not condition:
+        raise Bad(what)
+
+
+# ---- bits and bytes ----
+class Reader:
+    def __init__(self, data):
+        self.value = int.from_bytes(data, "little")
+        self.size = 8 * len(data)
+        self.at = 0
+
+    def bits(self, count):
+        need(self.at + count <= self.size, "bit stream too short")
+        value = (self.value >> self.at) & ((1 << count) - 1)
+        self.at += count
+        return value
+
+    def align(self):
+        need(self.bits(-self.at % 8) == 0, "pad bits are not zero")
+
+    def number(self, length_bits):
+        length = self.bits(length_bits)
+        value = self.bits(length)
+        need(value.bit_length() == length, "number with a superfluous bit")
+        return value
+
+    def bytes(self, count):
+        need(self.at % 8 == 0, "not aligned")
+        return self.bits(8 * count).to_bytes(count, "little")
+
+
+class Writer:
+    def __init__(self):
+        self.value = 0
+        self.at = 0
+
+    def bits(self, value, count):
+        assert 0 <= value < (1 << count), (value, count)
+        self.value |= value << self.at
+        self.at += count
+
+    def align(self):
+        self.at += -self.at % 8
+
+    def number(self, value, length_bits):
+        self.bits(value.bit_length(), length_bits)
+        self.bits(value, value.bit_length())
+
+    def bytes(self, data):
+        self.bits(int.from_bytes(data, "little"), 8 * len(data))
+
+    def finish(self):
+        self.align()
+        return self.value.to_bytes(self.at // 8, "little")
+
+
+def read_varint(data, at):
+    value = 0
+    for i in range(5):
+        need(at < len(data), "varint too short")
+        byte = data[at]
+        at += 1
+        need(i == 0 or byte != 0, "varint with a superfluous byte")
+        value |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            need(value < 1 << 32, "varint over 32 bits")
+            return value, at
+    raise Bad("varint too long")
+
+
+def write_varint(value):
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def signed(value, bits):
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def zigzag(value, bits):
+    value = signed(value, bits)
+    return ((value << 1) ^ (value >> (bits - 1))) & ((1 << bits) - 1)
+
+
+def unzigzag(code):
+    return (code >> 1) ^ -(code & 1)
+
+
+def rounded(width):
+    return next(w for w in (0, 8, 16, 32, 64) if w >= width)
+
+
+# ---- the parts of a body ----
+def rice_parameter(lanes):
+    return (11 * (lanes[-1] + 1 - len(lanes)) // (16 * len(lanes))).bit_length()
+
+
+def write_mask(w, lanes):
+    k = rice_parameter(lanes)
+    gaps = [lane - before - 1 for before, lane in zip([-1] + lanes, lanes)]
+    if 10 + sum((gap >> k) + 1 + k for gap in gaps) <= 64:
+        w.bits(1, 1)
+        w.bits(len(lanes) - 1, 6)
+        w.bits(k, 3)
+        for gap in gaps:
+            w.bits((1 << (gap >> k)) - 1, (gap >> k) + 1)
+            w.bits(gap & ((1 << k) - 1), k)
+    else:
+        w.bits(0, 1)
+        w.bits(sum(1 << lane for lane in lanes), 64)
+
+
+def read_mask(r):
+    if r.bits(1) == 0:
+        mask = r.bits(64)
+        need(mask != 0, "empty lane mask")
+        return [lane for lane in range(64) if mask >> lane & 1]
+    count, k = r.bits(6) + 1, r.bits(3)
+    lanes, lane = [], -1
+    for _ in range(count):
+        gap = 0
+        while r.bits(1):
+            gap += 1
+        lane += (gap << k) + r.bits(k) + 1
+        lanes.append(lane)
+    need(lane < 64, "lane beyond 63")
+    return lanes
+
+
+def read_flags(r, lanes):
+    return [lane for lane in lanes if r.bits(1)]
+
+
+def write_flags(w, lanes, chosen):
+    for lane in lanes:
+        w.bits(lane in chosen, 1)
+
+
+class Column:
+    def __init__(self, description, component, field):
+        self.component, self.field = component, field
+        self.bits = 8 * description["bytes"]
+        self.width_bits = {16: 5, 32: 6, 64: 7}[self.bits]
+        self.angle_bits = description.get("angle_bits", 0)
+        self.wrap = self.angle_bits or self.bits
+        self.velocity = description.get("velocity_column", -1)
+        self.factor = description.get("velocity_factor", 0)
+        self.low, self.high = -(1 << self.bits - 1), (1 << self.bits - 1) - 1
+        kind = description["kind"]
+        if kind == "range" and description.get("spatial_axis", -1) < 0:
+            self.low, self.high = description["min"], description["max"]
+        elif kind == "integer" and INTEGER_BOUNDS[description["type"]][1] <= self.high:
+            self.low, self.high = INTEGER_BOUNDS[description["type"]]
+
+    def value(self, number):
+        """A number as the column holds it."""
+        if self.angle_bits:
+            number &= (1 << self.angle_bits) - 1
+        return signed(number, self.bits)
+
+    def code(self, value, prediction):
+        return zigzag(signed(value - prediction, self.wrap), self.bits)
+
+
+class Protocol:
+    def __init__(self, header):
+        self.cell_steps = header["cell_steps"]
+        self.dictionary = bytes.fromhex(header["dictionary"])
+        self.columns, self.components = [], []
+        for index, component in enumerate(header["components"]):
+            columns = []
+            for field, description in enumerate(component["columns"]):
+                columns.append(Column(description, index, field))
+            self.components.append((component.get("opaque_bytes_max", 0), columns))
+            self.columns += columns
+
+    def expand(self, frame, size):
+        need(len(frame) >= 5 and frame[0] == 0, "zstd frame with optional parts")
+        head = int.from_bytes(frame[2:5], "little")
+        need(head & 1, "zstd frame of several blocks")
+        need(len(frame) == 5 + (1 if head >> 1 & 3 == 1 else head >> 3), "zstd frame with trailing bytes")
+        raw = expand_zstd(ZSTD_MAGIC + frame, size, self.dictionary)
+        need(len(raw) == size, "zstd frame of another size")
+        return raw
+
+
+def expand_zstd(frame, size, dictionary):
+    try:
+        import zstandard
+    except ImportError:
+        return expand_with_program(frame, dictionary)
+    given = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
+    try:
+        return zstandard.ZstdDecompressor(dict_data=given).decompress(frame, max_output_size=size)
+    except zstandard.ZstdError as error:
+        raise Bad("zstd: %s" % error)
+
+
+def expand_with_program(frame, dictionary):
+    import tempfile
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(dictionary)
+        file.flush()
+        command = ["zstd", "-d", "-q", "-c"] + (["-D", file.name] if dictionary else [])
+        done = subprocess.run(command, input=frame, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    need(done.returncode == 0, "zstd: %s" % done.stderr.decode().strip())
+    return done.stdout
+
+
+class Has:
+    """What a lane has of one component."""
+
+    def __init__(self, counter, values):
+        self.counter, self.values = counter, values
+
+    def __eq__(self, other):
+        return other is not None and (self.counter, self.values) == (other.counter, other.values)
+
+
+class Section:
+    """Decoded: lanes, net_ids (full), cell (full, or None), components: per component {lane: Has}, opaque: per component {lane: bytes}."""
+
+    def __init__(self, full, age, wide):
+        self.full, self.age, self.wide = full, age, wide
+        self.cell, self.net_ids, self.components, self.opaque = None, {}, [], []
+
+
+def prediction_of(protocol, column, section, base, lane):
+    """base: the component list of the lane at the baseline."""
+    if section.full:
+        return 0
+    has = base[lane][column.component]
+    value = has.values[column.field] if has else 0
+    if column.velocity >= 0:
+        source = protocol.columns[column.velocity]
+        moving = base[lane][source.component]
+        velocity = moving.values[source.field] if moving else 0
+        value += signed(velocity * min(section.age, 31) * column.factor, 64) >> 16
+    return value
+
+
+def decode_body(protocol, body, section, base):
+    r = Reader(body)
+
+    def point():
+        if section.wide:
+            r.align()
+
+    def width(bits, limit):
+        value = r.bits(bits)
+        need(value <= (rounded(limit) if section.wide else limit), "width too large")
+        need(not section.wide or value == rounded(value), "width not rounded")
+        return value
+
+    section.lanes = lanes = read_mask(r)
+    if section.full:
+        if r.bits(1):
+            section.cell = [unzigzag(r.number(6)) for _ in range(2)]
+            for coordinate in section.cell:
+                need(-(1 << 31) <= coordinate * protocol.cell_steps < 1 << 31 and protocol.cell_steps, "cell out of range")
+        smallest = r.number(6)
+        bits = width(6, 32)
+        point()
+        index = [smallest + r.bits(bits) for _ in lanes]
+        if r.bits(1):
+            generation = [r.number(5)] * len(lanes)
+        else:
+            point()
+            generation = [r.bits(24) for _ in lanes]
+        shard = [0] * len(lanes)
+        if r.bits(1):
+            point()
+            shard = [r.bits(8) for _ in lanes]
+        for i, lane in enumerate(lanes):
+            need(index[i] < 1 << 32 and generation[i] < 1 << 24, "net id out of range")
+            section.net_ids[lane] = index[i] | generation[i] << 32 | shard[i] << 56
+            need(section.net_ids[lane] != 0, "net id 0")
+    else:
+        for lane in lanes:
+            need(base.get(lane) is not None, "lane %d has no baseline" % lane)
+
+    lengths = []
+    for number, (opaque_max, columns) in enumerate(protocol.components):
+        before = {} if section.full else {lane: base[lane][number] for lane in lanes if base[lane][number]}
+        section.opaque.append({})
+        lengths.append({})
+        if not r.bits(1):
+            section.components.append(before)
+            continue
+        structure = True
+        if section.full:
+            present = lanes if r.bits(1) else read_flags(r, lanes)
+        else:
+            structure = r.bits(1)
+            present = read_flags(r, lanes) if structure else [lane for lane in lanes if lane in before]
+        now = {lane: Has(before[lane].counter if lane in before else 0, [0] * len(columns)) for lane in present}
+        section.components.append(now)
+        if not present:
+            continue
+        if structure and r.bits(1):
+            low, high = read_flags(r, present), read_flags(r, present)
+            for lane in present:
+                now[lane].counter = (lane in low) + 2 * (lane in high)
+        if opaque_max:
+            carried = present if section.full or r.bits(1) else read_flags(r, present)
+            if carried:
+                bits = r.bits(5)
+                need(bits <= 17, "width too large")
+                lengths[number] = {lane: r.bits(bits) for lane in carried}
+                need(max(lengths[number].values()).bit_length() == bits, "length with a superfluous bit")
+                need(max(lengths[number].values()) <= opaque_max, "opaque component too long")
+            continue
+        for column in columns:
+            if section.full and r.bits(1):
+                value = column.value(unzigzag(r.number(column.width_bits)))
+                values = {lane: value for lane in present}
+            else:
+                bits = width(column.width_bits, column.wrap)
+                chosen = present
+                if bits and r.bits(1):
+                    chosen = read_flags(r, present)
+                if bits:
+                    point()
+                code = {lane: r.bits(bits) for lane in chosen}
+                values = {}
+                for lane in present:
+                    prediction = prediction_of(protocol, column, section, base, lane)
+                    values[lane] = column.value(prediction + unzigzag(code.get(lane, 0)))
+            for lane, value in values.items():
+                need(column.low <= value <= column.high, "value out of range")
+                now[lane].values[column.field] = value
+    r.align()
+    for number, by_lane in enumerate(lengths):
+        for lane, length in by_lane.items():
+            section.opaque[number][lane] = r.bytes(length)
+    need(r.at == r.size, "bytes behind the body")
+
+
+def encode_body(protocol, section, base):
+    w = Writer()
+
+    def point():
+        if section.wide:
+            w.align()
+
+    def width(largest):
+        return rounded(largest.bit_length()) if section.wide else largest.bit_length()
+
+    lanes = section.lanes
+    write_mask(w, lanes)
+    if section.full:
+        w.bits(section.cell is not None, 1)
+        for coordinate in section.cell or []:
+            w.number(zigzag(coordinate, 32), 6)
+        ids = [section.net_ids[lane] for lane in lanes]
+        index = [net_id & 0xFFFFFFFF for net_id in ids]
+        generation = [net_id >> 32 & 0xFFFFFF for net_id in ids]
+        shard = [net_id >> 56 for net_id in ids]
+        w.number(min(index), 6)
+        bits = width(max(index) - min(index))
+        w.bits(bits, 6)
+        point()
+        for value in index:
+            w.bits(value - min(index), bits)
+        same = len(set(generation)) == 1
+        w.bits(same, 1)
+        if same:
+            w.number(generation[0], 5)
+        else:
+            point()
+            for value in generation:
+                w.bits(value, 24)
+        w.bits(any(shard), 1)
+        if any(shard):
+            point()
+            for value in shard:
+                w.bits(value, 8)
+
+    for number, (opaque_max, columns) in enumerate(protocol.components):
+        now = section.components[number]
+        before = {} if section.full else {lane: base[lane][number] for lane in lanes if base[lane][number]}
+        opaque = section.opaque[number]
+        if section.full:
+            listed = bool(now)
+        else:
+            listed = bool(opaque) or set(now) != set(before) or any(now[lane] != before[lane] for lane in now)
+        w.bits(listed, 1)
+        if not listed:
+            continue
+        present = [lane for lane in lanes if lane in now]
+        kept = {lane: before[lane].counter if lane in before else 0 for lane in present}
+        counters = any(now[lane].counter != kept[lane] for lane in present)
+        structure = section.full or set(now) != set(before) or counters
+        if section.full:
+            w.bits(present == lanes, 1)
+            if present != lanes:
+                write_flags(w, lanes, present)
+        else:
+            w.bits(structure, 1)
+            if structure:
+                write_flags(w, lanes, present)
+        if not present:
+            continue
+        if structure:
+            w.bits(counters, 1)
+            if counters:
+                write_flags(w, present, [lane for lane in present if now[lane].counter & 1])
+                write_flags(w, present, [lane for lane in present if now[lane].counter & 2])
+        if opaque_max:
+            if not section.full:
+                w.bits(len(opaque) == len(present), 1)
+                if len(opaque) != len(present):
+                    write_flags(w, present, opaque)
+            if opaque:
+                bits = max(len(text) for text in opaque.values()).bit_length()
+                w.bits(bits, 5)
+                for lane in present:
+                    if lane in opaque:
+                        w.bits(len(opaque[lane]), bits)
+            continue
+        for column in columns:
+            values = [now[lane].values[column.field] for lane in present]
+            if section.full:
+                equal = len(set(values)) == 1
+                w.bits(equal, 1)
+                if equal:
+                    w.number(zigzag(signed(values[0], column.wrap), column.bits), column.width_bits)
+                    continue
+            codes = [column.code(value, prediction_of(protocol, column, section, base, lane)) for lane, value in zip(present, values)]
+            bits = width(max(codes))
+            w.bits(bits, column.width_bits)
+            if bits == 0:
+                continue
+            chosen = [code for code in codes if code]
+            sparse = len(codes) + len(chosen) * bits < len(codes) * bits
+            w.bits(sparse, 1)
+            if sparse:
+                for code in codes:
+                    w.bits(code != 0, 1)
+            point()
+            for code in chosen if sparse else codes:
+                w.bits(code, bits)
+    w.align()
+    for opaque in section.opaque:
+        for lane in lanes:
+            if lane in opaque:
+                w.bytes(opaque[lane])
+    return w.finish()
+
+
+# ---- messages ----
+class Client:
+    """Per chunk and lane: (tick, net id, components), oldest first. Components is None after a "gone"."""
+
+    def __init__(self):
+        self.chunks = {}
+
+    def baseline(self, chunk, tick):
+        state = {}
+        for lane, versions in self.chunks.get(chunk, {}).items():
+            held = [version for version in versions if signed(tick - version[0], 32) >= 0]
+            if held and held[-1][2] is not None:
+                state[lane] = held[-1]
+        return state
+
+    def put(self, chunk, lane, tick, net_id, components):
+        self.chunks.setdefault(chunk, {}).setdefault(lane, []).append((tick, net_id, components))
+
+
+def check_payload(protocol, client, payload, chunk, tick, counts):
+    flags = payload[0]
+    need(flags & ~3 == 0, "unknown flags")
+    at = 1
+    age = 0
+    if not flags & 1:
+        age, at = read_varint(payload, at)  # refuses superfluous bytes, so it would be written the same way
+        need(age > 0, "age 0")
+    section = Section(bool(flags & 1), age, bool(flags & 2))
+    held = client.baseline(chunk, tick - age & 0xFFFFFFFF) if age else {}
+    base = {lane: version[2] for lane, version in held.items()}
+    body = payload[at:]
+    if section.wide:
+        size, at = read_varint(payload, at)
+        need(0 < size <= RAW_BYTES_MAX, "raw size out of range")
+        body = protocol.expand(payload[at:], size)
+    decode_body(protocol, body, section, base)
+    again = encode_body(protocol, section, base)
+    need(again == body, "re-encoded body differs:\n  %s\n  %s" % (body.hex(), again.hex()))
+    for lane in section.lanes:
+        components = [by_lane.get(lane) for by_lane in section.components]
+        client.put(chunk, lane, tick, section.net_ids[lane] if section.full else held[lane][1], components)
+    counts["full" if section.full else "delta"] += 1
+    counts["zstd"] += section.wide
+    counts["lanes"] += len(section.lanes)
+    counts["opaque"] += sum(len(opaque) for opaque in section.opaque)
+
+
+def check_state(protocol, client, message, counts):
+    tick = int.from_bytes(message[3:7], "little")
+    need(len(message) >= 8, "state message too short")
+    at, chunk = 8, 0
+    while at < len(message):
+        start = at
+        step, at = read_varint(message, at)
+        chunk += step
+        size, at = read_varint(message, at)
+        again = write_varint(step) + write_varint(size)
+        if size & 1:
+            used = message[at]
+            need(used != 0 and at + 1 + bin(used).count("1") <= len(message), "gone mask")
+            mask, at = 0, at + 1
+            for i in range(8):
+                if used >> i & 1:
+                    need(message[at] != 0, "gone mask with a zero byte")
+                    mask |= message[at] << (8 * i)
+                    at += 1
+            parts = mask.to_bytes(8, "little")
+            again += bytes([used]) + bytes(byte for byte in parts if byte)
+            for lane in range(64):
+                if mask >> lane & 1:
+                    client.put(chunk, lane, tick, 0, None)
+            counts["gone"] += 1
+        need(again == message[start:at], "re-encoded section head differs")
+        need(size > 0, "empty section")
+        payload = message[at : at + (size >> 1)]
+        need(len(payload) == size >> 1, "payload too short")
+        at += len(payload)
+        if payload:
+            check_payload(protocol, client, payload, chunk, tick, counts)
+
+
+def check_ack(message):
+    blocks = message[1]
+    at = 2 + 10 * blocks
+    need(at <= len(message), "ack too short")
+    unapplied, at = read_varint(message, at)
+    for _ in range(unapplied):
+        at += 2
+        _, at = read_varint(message, at)
+    need(at < len(message) and message[at] in (0, 1), "ack without hash flag")
+    need(len(message) == at + 1 + 12 * message[at], "ack of another size")
+
+
+def check_message(protocol, clients, line, counts):
+    message = bytes.fromhex(line["message"])
+    need(len(message) > 0, "empty message")
+    kind = message[0] & 0x7F
+    counts["messages"] += 1
+    if kind == 4:
+        check_state(protocol, clients.setdefault(line.get("client", 0), Client()), message, counts)
+        return
+    need(message[0] < 0x80, "unknown kind")
+    if kind == 1:
+        need(len(message) == 9, "hello of another size")
+    elif kind == 2:
+        need(len(message) == 19, "welcome of another size")
+        need(int.from_bytes(message[15:19], "little") == protocol.cell_steps, "another cell edge")
+    elif kind == 3:
+        need(len(message) == 2 and message[1] in (1, 2), "reject reason")
+    elif kind == 5:
+        check_ack(message)
+    else:
+        raise Bad("unknown kind")
+
+
+def check(lines, name):
+    header = json.loads(lines[0])
+    need(header.get("throng_golden") == 1, "not a golden file")
+    protocol, clients = Protocol(header), {}
+    counts = dict.fromkeys(("messages", "full", "delta", "zstd", "lanes", "opaque", "gone"), 0)
+    for number, text in enumerate(lines[1:], 2):
+        try:
+            check_message(protocol, clients, json.loads(text), counts)
+        except (Bad, IndexError) as error:
+            raise Bad("%s:%d: %s" % (name, number, error or type(error).__name__)) from error
+    need(counts["messages"] > 0, "%s: no messages" % name)
+    print("%s: %s" % (name, ", ".join("%d %s" % (value, key) for key, value in counts.items())))
+
+
+def load(source, run):
+    if run:
+        done = subprocess.run([source], stdout=subprocess.PIPE, check=True)
+        return done.stdout.decode().splitlines()
+    with open(source, encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def has_zstd(text):
+    """Whether a message of the file may contain a zstd section (told by the recorder)."""
+    return json.loads(text).get("zstd", False)
+
+
+def same(first, second, name):
+    need(len(first) == len(second), "%s: another number of messages" % name)
+    for number, (a, b) in enumerate(zip(first, second), 1):
+        need(a == b or has_zstd(a) and has_zstd(b), "%s:%d: the bytes differ" % (name, number))
+
+
+def main(arguments):
+    if arguments[:1] == ["--run"] and len(arguments) == 2:
+        check(load(arguments[1], True), arguments[1])
+    elif arguments[:1] == ["--same"] and len(arguments) == 3:
+        same(load(arguments[1], False), load(arguments[2], True), arguments[1])
+    elif len(arguments) == 1 and arguments[0] not in ("-h", "--help"):
+        check(load(arguments[0], False), arguments[0])
+    else:
+        print(__doc__.strip())
+        return 0 if arguments[:1] in (["-h"], ["--help"]) else 2
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (Bad, OSError, ValueError) as trouble:
+        print("wire_check: %s" % trouble, file=sys.stderr)
+        sys.exit(1)
