@@ -101,7 +101,7 @@ public:
     Entity spawn(Ts&&... values);
     /// False for a dead handle. A destructor of a component must not touch the world.
     bool destroy(Entity entity);
-    /// destroy for many, about twice as fast: pool by pool, rows at the ends of pools are dropped without a move. Dead handles
+    /// destroy for many, faster: pool by pool, rows at the ends of pools are dropped without a move. Dead handles
     /// and repeats are skipped. Returns the number of entities destroyed. Rows may end up in another order than one by one.
     u32 destroy_batch(std::span<const Entity> entities);
     bool alive(Entity entity) const { return find(entity) != nullptr; }
@@ -370,6 +370,7 @@ private:
     u64 index_inserts_ = 0;
     Signature<MaxC> logged_;
     Array<StructureEvent> log_;
+    Array<u32> doomed_rows_; // scratch of destroy_batch
     IndexPool lists_;
     WorldOptions options_;
 };

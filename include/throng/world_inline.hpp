@@ -33,7 +33,7 @@ template <u32 MaxC>
 BasicWorld<MaxC>::BasicWorld(WorldOptions options)
     : arena_(options.allocator, meta_bytes(options.inline_indices), options.block_rows),
       inline_capacity_((meta_bytes(options.inline_indices) - static_cast<u32>(sizeof(Meta))) / static_cast<u32>(sizeof(u32))),
-      log_(options.allocator), lists_(options.allocator), options_(options) {
+      log_(options.allocator), doomed_rows_(options.allocator), lists_(options.allocator), options_(options) {
     THRONG_ASSERT(std::has_single_bit(options.block_rows) && options.block_rows >= 64 && options.block_rows <= 4096);
     THRONG_ASSERT(options.inline_indices <= MaxC);
 }
@@ -319,47 +319,72 @@ bool BasicWorld<MaxC>::destroy(Entity entity) {
 
 template <u32 MaxC>
 u32 BasicWorld<MaxC>::destroy_batch(std::span<const Entity> entities) {
+    constexpr std::size_t ahead = 16;
+    const auto prefetch_slot = [&](std::size_t i) {
+        if (i < entities.size() && entities[i].entity_idx < arena_.slots())
+            __builtin_prefetch(&meta(entities[i].entity_idx), 1);
+    };
+    // How many rows of each type, repeats counted as often as they are listed.
     Signature<MaxC> all;
+    u32 ends[MaxC] = {};
     std::size_t logged = 0;
-    for (const Entity& entity : entities)
-        if (const Meta* m = find(entity)) {
+    for (std::size_t i = 0; i < entities.size(); ++i) {
+        prefetch_slot(i + ahead);
+        if (const Meta* m = find(entities[i])) {
             all |= m->signature;
             logged += m->signature.intersects(logged_);
+            m->signature.for_each([&](u32 id) { ++ends[id]; });
         }
+    }
     if (refuse_change(all))
         return 0;
+    u32 begins[MaxC];
+    u32 rows = 0;
+    all.for_each([&](u32 id) {
+        const u32 count = ends[id];
+        begins[id] = ends[id] = rows;
+        rows += count;
+    });
     log_.reserve_extra(logged);
-    for (const Entity& entity : entities) {
-        Meta* const m = find(entity);
+    doomed_rows_.resize(rows);
+    // Nothing below can fail. The row numbers are gathered type by type, so that each pool is then worked on alone.
+    for (std::size_t i = 0; i < entities.size(); ++i) {
+        prefetch_slot(i + ahead);
+        Meta* const m = find(entities[i]);
         if (!m || m->dying)
             continue;
         m->dying = 1;
         if (m->signature.intersects(logged_))
-            log_entry(entity, no_component, StructureEvent::Kind::destroyed);
+            log_entry(entities[i], no_component, StructureEvent::Kind::destroyed);
+        const u32* list = m->list();
+        m->signature.for_each([&](u32 id) { doomed_rows_[ends[id]++] = *list++; });
     }
     all.for_each([&](u32 id) {
         PoolBase& pool = *pools_[id];
-        for (std::size_t i = 0; i < entities.size(); ++i) {
-            if (i + 8 < entities.size() && entities[i + 8].entity_idx < arena_.slots())
-                __builtin_prefetch(&meta(entities[i + 8].entity_idx));
-            const Meta* const m = find(entities[i]);
-            if (!m || !m->signature.test(id))
-                continue;
-            const u32 dense = m->list()[m->signature.rank(id)];
+        for (u32 k = begins[id]; k < ends[id]; ++k) {
+            if (k + ahead < ends[id]) {
+                const u32 soon = doomed_rows_[k + ahead];
+                __builtin_prefetch(pool.row(soon), 1);
+                __builtin_prefetch(pool.owners(pool.block_of(soon)) + pool.place_of(soon), 1);
+            }
+            if (pool.size() > ahead)
+                __builtin_prefetch(&meta(pool.owner(pool.size() - static_cast<u32>(ahead))), 1);
+            const u32 dense = doomed_rows_[k];
             // Rows of the dying at the end are dropped where they are, so that only a living row ever moves.
             while (dense < pool.size() && meta(pool.owner(pool.size() - 1)).dying)
                 pool.ops().erase(pool, pool.size() - 1);
-            // Beyond the end: dropped already. Another owner: a repeat in the list, and the hole was filled.
-            if (dense < pool.size() && pool.owner(dense) == entities[i].entity_idx)
+            if (dense < pool.size())
                 row_moved(pool.ops().erase(pool, dense), id, dense);
         }
     });
     u32 destroyed = 0;
-    for (const Entity& entity : entities)
-        if (find(entity)) {
-            free_slot(entity.entity_idx);
+    for (std::size_t i = 0; i < entities.size(); ++i) {
+        prefetch_slot(i + ahead);
+        if (find(entities[i])) {
+            free_slot(entities[i].entity_idx);
             ++destroyed;
         }
+    }
     return destroyed;
 }
 

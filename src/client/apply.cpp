@@ -38,9 +38,56 @@ u64 differing_lanes(const Layout& layout, u32 component, const std::byte* a, con
 
 template <class T>
 void gather(const T* column, const u8* lanes, u32 count, i64 offset, i64* out) {
+    if (count == lane_count) { // the common case in a crowd, and it vectorises
+        for (u32 i = 0; i < lane_count; ++i)
+            out[i] = column[i] + offset;
+        return;
+    }
     for (u32 i = 0; i < count; ++i)
         out[i] = column[lanes[i]] + offset;
 }
+
+/// 64 rows of a pool, those that share a word of change bits. The rows of a chunk's entities tend to lie together, so that most
+/// lanes find theirs without a look at the pool.
+class RowWindow {
+public:
+    explicit RowWindow(PoolBase& pool) : pool_(pool), stride_(pool.row_stride()) {}
+    u32 owner(u32 dense) {
+        move_to(dense);
+        return owners_[dense & 63];
+    }
+    /// Marks the row changed (at the next flush) and returns its address.
+    std::byte* mark(u32 dense) {
+        move_to(dense);
+        bits_ |= u64(1) << (dense & 63);
+        return rows_ + std::size_t(dense & 63) * stride_;
+    }
+    void flush() {
+        if (!bits_)
+            return;
+        const u32 first = word_ << 6, block = first / pool_.block_rows(), word = (first & (pool_.block_rows() - 1)) >> 6;
+        pool_.change_words(block)[word] |= bits_;
+        pool_.change_summary(block) |= u64(1) << word;
+        bits_ = 0;
+    }
+
+private:
+    void move_to(u32 dense) {
+        if (dense >> 6 == word_)
+            return;
+        flush();
+        word_ = dense >> 6;
+        const u32 first = word_ << 6;
+        rows_ = static_cast<std::byte*>(pool_.row(first));
+        owners_ = pool_.owners(first / pool_.block_rows()) + (first & (pool_.block_rows() - 1));
+    }
+    PoolBase& pool_;
+    u32 stride_;
+    u32 word_ = no_row;
+    u64 bits_ = 0;
+    std::byte* rows_ = nullptr;
+    const u32* owners_ = nullptr;
+};
 
 u32 counter_of(const std::byte* block, u32 lane) {
     const BlockHeader& h = header(block);
@@ -164,6 +211,7 @@ u32 Client::Impl::live_record(const HeldChunk& chunk, u32 lane, NetId occupant) 
 /// R3: the newest tick wins. Moves entities to this chunk's lanes, and makes those that are not shown yet.
 Client::Impl::Shown Client::Impl::place_occupants(HeldChunk& chunk, const StagedSection& section, u64 lanes, Tick tick) {
     Shown shown;
+    u64 dead = 0;
     for (u64 m = lanes; m; m &= m - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(m));
         const NetId id = section.occupants->net_id[lane];
@@ -182,14 +230,17 @@ Client::Impl::Shown Client::Impl::place_occupants(HeldChunk& chunk, const Staged
             if (!r.entity)
                 spawn(record);
             shown.fresh |= u64(1) << lane;
+        } else {
+            continue;
         }
+        const Entity entity = index[record].entity;
+        slot_of_lane[lane] = entity.entity_idx;
+        // The game must not destroy replicated entities. One that it did is left alone until the server takes it away too.
+        if (!world.alive(entity)) [[unlikely]]
+            dead |= u64(1) << lane;
     }
-    // The game must not destroy replicated entities. One that it did is left alone until the server takes it away too.
-    for (u64 m = shown.same | shown.fresh; m; m &= m - 1)
-        if (const u32 lane = static_cast<u32>(std::countr_zero(m)); !world.alive(index[chunk.record[lane]].entity)) {
-            shown.same &= ~(u64(1) << lane);
-            shown.fresh &= ~(u64(1) << lane);
-        }
+    shown.same &= ~dead;
+    shown.fresh &= ~dead;
     return shown;
 }
 
@@ -221,7 +272,8 @@ void Client::Impl::apply_component(HeldChunk& chunk, const StagedSection& sectio
         remove = shown.same & ~present & before;
         if (both) {
             // R2: removed and inserted within one tick.
-            const u64 again = both & ((header(now).counter[0] ^ header(old).counter[0]) | (header(now).counter[1] ^ header(old).counter[1]));
+            const BlockHeader &a = header(now), &b = header(old);
+            const u64 again = both & ((a.counter[0] ^ b.counter[0]) | (a.counter[1] ^ b.counter[1]));
             insert |= again;
             remove |= again;
             if (both & ~again)
@@ -267,18 +319,23 @@ void Client::Impl::write_rows(HeldChunk& chunk, const StagedSection& section, u3
     const LayoutComponent& info = layout.components[component];
     PoolBase& pool = *world.pool_of(info.info->id);
     const std::byte* block = section.blocks[component];
+    u32* row_hints = chunk.row + component * lane_count;
     u8 lane_of[lane_count];
     std::byte* rows[lane_count];
     u32 count = 0;
+    RowWindow window(pool);
     for (u64 m = lanes; m; m &= m - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(m));
-        const u32 dense = world.dense_index(index[chunk.record[lane]].entity.entity_idx, info.info->id);
-        if (dense == no_row)
-            continue; // the game removed it
-        pool.mark_changed(dense);
-        rows[count] = static_cast<std::byte*>(pool.row(dense));
+        u32& dense = row_hints[lane];
+        if (dense >= pool.size() || window.owner(dense) != slot_of_lane[lane]) {
+            dense = world.dense_index(slot_of_lane[lane], info.info->id);
+            if (dense == no_row)
+                continue; // the game removed it
+        }
+        rows[count] = window.mark(dense);
         lane_of[count++] = static_cast<u8>(lane);
     }
+    window.flush();
     i64 values[lane_count];
     for (u32 i = info.first_column; i < info.first_column + info.column_count; ++i) {
         const Column& column = layout.columns[i];

@@ -59,6 +59,7 @@ ChunkRings::ChunkRings(const Layout& layout, Allocator allocator, u32 versions_m
     version_pool_.init(allocator, sizeof(RingVersion) + sizeof(std::byte*) * layout.component_count);
     chunk_pool_.init(allocator, sizeof(HeldChunk) + sizeof(RingVersion*) * (versions_max_ + 1));
     occupant_pool_.init(allocator, sizeof(OccupantBlock));
+    row_pool_.init(allocator, sizeof(u32) * lane_count * (layout.component_count > 0 ? layout.component_count : 1));
     if (opaque_count_ > 0)
         opaque_pool_.init(allocator, sizeof(u64) * lane_count * opaque_count_);
 }
@@ -73,12 +74,14 @@ void ChunkRings::clear() {
     version_pool_.release_all();
     occupant_pool_.release_all();
     opaque_pool_.release_all();
+    row_pool_.release_all();
     for (u32 p = 0; p < pool_count_; ++p)
         pools_[p].release_all();
 }
 
 std::size_t ChunkRings::used_bytes() const {
-    std::size_t sum = chunk_pool_.used_bytes() + version_pool_.used_bytes() + occupant_pool_.used_bytes() + opaque_pool_.used_bytes();
+    std::size_t sum = chunk_pool_.used_bytes() + version_pool_.used_bytes() + occupant_pool_.used_bytes() + opaque_pool_.used_bytes() +
+                      row_pool_.used_bytes();
     for (u32 p = 0; p < pool_count_; ++p)
         sum += pools_[p].used_bytes();
     return sum;
@@ -86,8 +89,8 @@ std::size_t ChunkRings::used_bytes() const {
 
 std::size_t ChunkRings::write_bytes_max(const HeldChunk* chunk) const {
     const std::size_t versions = chunk ? chunk->version_count + 1 : 2;
-    return chunk_pool_.element_bytes() + opaque_pool_.element_bytes() + version_pool_.element_bytes() * 2 +
-           (versions + 1) * (blocks_bytes_ + occupant_pool_.element_bytes());
+    return chunk_pool_.element_bytes() + opaque_pool_.element_bytes() + row_pool_.element_bytes() +
+           version_pool_.element_bytes() * 2 + (versions + 1) * (blocks_bytes_ + occupant_pool_.element_bytes());
 }
 
 // ---------------------------------------------------------------------------------------------------- chunks by number
@@ -126,6 +129,8 @@ HeldChunk& ChunkRings::create(u32 number, Tick tick) {
     chunk.touched = false;
     for (u32& record : chunk.record)
         record = 0xffffffff;
+    chunk.row = static_cast<u32*>(row_pool_.take());
+    std::memset(chunk.row, 0xff, sizeof(u32) * lane_count * layout_.component_count);
     chunk.opaque_hash = opaque_count_ > 0 ? static_cast<u64*>(opaque_pool_.take()) : nullptr;
     if (chunk.opaque_hash)
         std::memset(chunk.opaque_hash, 0, sizeof(u64) * lane_count * opaque_count_);
@@ -170,6 +175,7 @@ void ChunkRings::destroy(HeldChunk& chunk) {
     chunks_.erase_unordered(index);
     for (u32 v = 0; v < chunk.version_count; ++v)
         release_version(*chunk.versions[v]);
+    row_pool_.give(chunk.row);
     if (chunk.opaque_hash)
         opaque_pool_.give(chunk.opaque_hash);
     chunk_pool_.give(&chunk);
@@ -235,8 +241,6 @@ u64 ChunkRings::newer_lanes(const RingVersion& version, Tick tick) {
         mask |= u64(tick_newer(version.carried[i], tick)) << i;
     return mask;
 }
-
-u64 ChunkRings::superseded(const HeldChunk& chunk, Tick tick) { return newer_lanes(*chunk.versions[0], tick); }
 
 BaselineView ChunkRings::look_up(const HeldChunk& chunk, Tick baseline) const {
     for (u32 v = chunk.version_count; v-- > 0;)

@@ -28,6 +28,7 @@ struct HeldChunk {
     Tick newest_named;        // newest baseline that the server has named
     bool touched;             // by the message at hand
     u32 record[lane_count];   // hint: record of the live occupant
+    u32* row;                 // [component][lane_count], hint: row of the live occupant's component in its pool
     u64* opaque_hash;         // [opaque component][lane_count], of the live lanes; null if the protocol has none
     RingVersion* versions[1]; // [ring_versions_max + 1], oldest first, at least one
 
@@ -45,7 +46,7 @@ struct StagedSection {
     bool spatial = false;
     i32 origin[2] = {0, 0};
     Tick baseline = 0;
-    u64 lanes = 0;                // to be written; lanes that are superseded are gone from it already
+    u64 lanes = 0;                // to be written
     u64 gone = 0;
     u32 owned = 0;                // bit i: blocks[i] came from the section; else it is the baseline's
     OccupantBlock* occupants = nullptr;
@@ -77,8 +78,6 @@ public:
 
     /// R7: which version serves `baseline`, and for which lanes.
     BaselineView look_up(const HeldChunk& chunk, Tick baseline) const;
-    /// R5: lanes that a section of `tick` cannot change any more, since even the oldest version is newer.
-    static u64 superseded(const HeldChunk& chunk, Tick tick);
     /// Lanes whose live value is newer than `tick`.
     static u64 newer_lanes(const RingVersion& version, Tick tick);
 
@@ -131,7 +130,7 @@ private:
     Array<HeldChunk*> chunks_;
     Array<u32> table_; // open addressing; index into chunks_, or ~0
     u32 mask_ = 0;
-    FixedPool chunk_pool_, version_pool_, occupant_pool_, opaque_pool_;
+    FixedPool chunk_pool_, version_pool_, occupant_pool_, opaque_pool_, row_pool_;
     FixedPool pools_[Protocol::component_count_max]; // one per block size
     u32 pool_count_ = 0;
     u8 pool_of_[Protocol::component_count_max] = {};

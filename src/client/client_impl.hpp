@@ -107,6 +107,7 @@ struct Client::Impl final : ClientBackendSink {
     Tick newest_applied = 0; // newest tick of a section that was applied
     u32 cell_steps = 0;
     u32 retire_cursor = 0;
+    u32 slot_of_lane[lane_count] = {}; // entity_idx of the lanes shown, of the section at hand
 };
 
 } // namespace throng

@@ -146,11 +146,6 @@ Error Client::Impl::read_state(Bytes message) {
     const u16 id = get<u16>(message, 1);
     const Tick tick = get<u32>(message, 3);
     const u8 settled_age = get<u8>(message, 7);
-    // R3: beyond this age, tombstones are forgotten, so nothing may be applied.
-    if (tick_newer(newest_tick - config.max_late_ticks, tick)) {
-        ++stats.late_drops;
-        return Error::none;
-    }
     switch (acks.look_up(id)) {
     case AckLog::Seen::duplicate:
         ++stats.duplicates;
@@ -158,6 +153,11 @@ Error Client::Impl::read_state(Bytes message) {
         return Error::none;
     case AckLog::Seen::late: ++stats.late_drops; return Error::none;
     case AckLog::Seen::fresh: break;
+    }
+    // R3: beyond this age, tombstones are forgotten, so nothing may be applied.
+    if (tick_newer(newest_tick - config.max_late_ticks, tick)) {
+        ++stats.late_drops;
+        return Error::none;
     }
     Error error = stage(message.subspan(state_head_bytes), tick);
     if (error == Error::none && !within_limits(tick))

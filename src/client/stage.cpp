@@ -60,37 +60,28 @@ Error Client::Impl::stage_section(Bytes message, Bytes payload, StagedSection& s
     if (Error error = read_section_head(payload, head); error != Error::none)
         return error;
     BaselineView base;
-    u64 superseded = 0;
     section.full = head.full;
     if (!head.full) {
         section.baseline = tick - head.baseline_age;
         section.delta = head.baseline_age < baseline_age_limit;
         if (section.chunk && section.delta)
             base = rings.look_up(*section.chunk, section.baseline);
-        // R5: what is older than all that is kept of a lane says nothing any more, so it needs no baseline.
-        if (section.chunk && tick_newer(section.chunk->versions[0]->tick, tick))
-            superseded = ChunkRings::superseded(*section.chunk, tick) & ~base.held;
     }
     ChunkState state;
     const std::byte* no_blocks[Protocol::component_count_max] = {};
     state.occupants = base.version ? &ChunkRings::occupants(*base.version) : &ChunkRings::no_occupants;
     state.blocks = base.version ? base.version->blocks : no_blocks;
     DecodedSection& decoded = scratch->decoded;
-    const Error error = decode_section(payload, cell_steps, state, base.held | superseded, scratch->buffers, decoded);
-    // How many bits a lane takes depends on the components that it had at the baseline. Beside a superseded lane, of which that
-    // is not known, the others cannot be read either.
-    if (const u64 guessed = decoded.lanes & superseded; guessed && guessed != decoded.lanes) {
-        section.unapplied = true;
-        ++stats.unapplied_baseline;
-        return Error::none;
-    }
-    if (decoded.lanes && (decoded.lanes & ~superseded) == 0) { // R5: all of it is older than all that is kept
-        stats.old_lanes += static_cast<u64>(std::popcount(decoded.lanes));
-        return Error::none;
-    }
+    const Error error = decode_section(payload, cell_steps, state, base.held, scratch->buffers, decoded);
     if (error == Error::no_baseline) {
-        section.unapplied = true;
-        ++stats.unapplied_baseline;
+        // R5: what is older than all that is kept of its lanes says nothing any more, so it needs no baseline. A section that
+        // also has other lanes cannot be read without, since its bits depend on what was present.
+        const bool superseded = section.chunk && decoded.lanes && tick_newer(section.chunk->versions[0]->tick, tick) &&
+                                (decoded.lanes & ~ChunkRings::newer_lanes(*section.chunk->versions[0], tick)) == 0;
+        section.unapplied = !superseded;
+        stats.unapplied_baseline += !superseded;
+        if (superseded)
+            stats.old_lanes += static_cast<u64>(std::popcount(decoded.lanes));
         return Error::none;
     }
     if (error != Error::none)

@@ -97,9 +97,9 @@ public:
 };
 
 /// Decodes one payload of the layout that `buffers` was made for. `cell_steps` is the welcome's. For a delta, `baseline` is
-/// the state to decode onto and `baseline_lanes` the lanes of it that are held; a lane outside gives no_baseline (and nothing
-/// else of the section may be used). Total: any bytes give an Error or a section. Time and memory are bounded by payload size
-/// and section_bytes_max. After an Error, `out` means nothing. Allocates: no.
+/// the state to decode onto and `baseline_lanes` the lanes of it that are held; a lane outside gives no_baseline (then out.lanes,
+/// and nothing else of the section, is valid). Total: any bytes give an Error or a section. Time and memory are bounded by
+/// payload size and section_bytes_max. After another Error, `out` means nothing. Allocates: no.
 Error decode_section(Bytes payload, u32 cell_steps, const ChunkState& baseline, u64 baseline_lanes, DecodeBuffers& buffers,
                      DecodedSection& out);
 

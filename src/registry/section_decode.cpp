@@ -458,8 +458,6 @@ Error decode_section(Bytes payload, u32 cell_steps, const ChunkState& baseline, 
     out.listed = 0;
     std::fill_n(out.blocks, Protocol::component_count_max, nullptr);
     std::fill_n(out.opaque_carried, Protocol::component_count_max, u64{0});
-    if (!head.full && baseline_lanes == 0)
-        return Error::no_baseline;
     if (!zstd)
         return section::BodyDecoder(payload, cell_steps, baseline, baseline_lanes, *buffers.impl, out).decode<false>();
     u32 raw_bytes = 0;

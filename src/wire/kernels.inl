@@ -77,7 +77,8 @@ LaneCodes codes16(const i16* current, const i16* prediction, u64 lanes, u32 diff
         __builtin_memcpy(&predicted, prediction + i, sizeof(predicted));
         const VecU16 difference = (((value - predicted) & difference_mask) ^ sign) - sign; // sign-extended
         const VecU16 negative = reinterpret_cast<VecU16>(reinterpret_cast<VecI16>(difference) >> 15);
-        const VecU16 wanted = reinterpret_cast<VecU16>((bits & static_cast<u16>(lanes >> i)) == bits);
+        const u16 chosen = static_cast<u16>(lanes >> i);
+        const VecU16 wanted = reinterpret_cast<VecU16>((bits & chosen) == bits);
         const VecU16 code = ((difference + difference) ^ negative) & wanted;
         __builtin_memcpy(codes + i, &code, sizeof(code));
         any |= code;
@@ -99,7 +100,8 @@ LaneCodes codes32(const i32* current, const i32* prediction, u64 lanes, u32 diff
         __builtin_memcpy(&predicted, prediction + i, sizeof(predicted));
         const VecU32 difference = (((value - predicted) & difference_mask) ^ sign) - sign;
         const VecU32 negative = reinterpret_cast<VecU32>(reinterpret_cast<VecI32>(difference) >> 31);
-        const VecU32 wanted = reinterpret_cast<VecU32>((bits & static_cast<u32>(lanes >> i)) == bits);
+        const u32 chosen = static_cast<u32>(lanes >> i);
+        const VecU32 wanted = reinterpret_cast<VecU32>((bits & chosen) == bits);
         const VecU32 code = ((difference + difference) ^ negative) & wanted;
         __builtin_memcpy(codes + i, &code, sizeof(code));
         any |= code;
@@ -131,7 +133,8 @@ bool within16(const i16* values, u64 lanes, i16 minimum, i16 maximum) {
     for (u32 i = 0; i < lanes_all_count; i += vec16_lanes) {
         VecI16 value;
         __builtin_memcpy(&value, values + i, sizeof(value));
-        const VecU16 wanted = reinterpret_cast<VecU16>((bits & static_cast<u16>(lanes >> i)) == bits);
+        const u16 chosen = static_cast<u16>(lanes >> i);
+        const VecU16 wanted = reinterpret_cast<VecU16>((bits & chosen) == bits);
         outside |= reinterpret_cast<VecU16>((value < minimum) | (value > maximum)) & wanted;
     }
     u16 result = 0;
@@ -146,7 +149,8 @@ bool within32(const i32* values, u64 lanes, i32 minimum, i32 maximum) {
     for (u32 i = 0; i < lanes_all_count; i += vec32_lanes) {
         VecI32 value;
         __builtin_memcpy(&value, values + i, sizeof(value));
-        const VecU32 wanted = reinterpret_cast<VecU32>((bits & static_cast<u32>(lanes >> i)) == bits);
+        const u32 chosen = static_cast<u32>(lanes >> i);
+        const VecU32 wanted = reinterpret_cast<VecU32>((bits & chosen) == bits);
         outside |= reinterpret_cast<VecU32>((value < minimum) | (value > maximum)) & wanted;
     }
     u32 result = 0;

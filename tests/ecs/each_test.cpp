@@ -105,9 +105,9 @@ TEST_SUITE("ecs") {
                 }
             };
             world.each<A>([&](Entity e, const A&) {
-                refuses([&] { world.remove<A>(e); });            // the current one
-                refuses([&] { world.remove<A>(entities[50]); }); // another one
-                refuses([&] { world.destroy(e); });              // has an A
+                refuses([&] { world.remove<A>(e); });                // the current one
+                refuses([&] { world.remove<A>(entities[50]); });     // another one
+                refuses([&] { world.destroy(e); });                  // has an A
                 refuses([&] { world.destroy_batch({&e, 1}); });
                 refuses([&] { world.add<A>(bare, 1); });
                 refuses([&] { world.spawn(C{"x"}, A{1}); });
@@ -215,8 +215,8 @@ TEST_SUITE("ecs") {
                 const bool expected = ab_no_tag.count(e.entity_id) != 0;
                 if (world.has<A>(e)) {
                     const u32 dense = world.dense_index(e.entity_idx, component_id<A>());
-                    wrong += world.find_pool<A>()->changed(dense) != expected ||
-                             (world.get<A>(e)->value < 0) != (expected && dense + 1 > 0 && world.get<A>(e)->value != 0);
+                    const int value = world.get<A>(e)->value;
+                    wrong += world.find_pool<A>()->changed(dense) != expected || (value < 0) != (expected && value != 0);
                 }
                 if (world.has<B>(e))
                     wrong += world.find_pool<B>()->changed(world.dense_index(e.entity_idx, component_id<B>())) != expected;
