@@ -89,8 +89,9 @@ TEST_SUITE("scenarios") {
                         extra[at] = extra.back();
                         extra.pop_back();
                     }
-                    extra.push_back(rig.world.spawn(Position{random.uniform(-200, 200), 0, random.uniform(-200, 200)}, Heading{}, Velocity{},
-                                                    Vitals{static_cast<u16>(random.below(5000)), 1}, throng::Replicated{}));
+                    const Position place{random.uniform(-200, 200), 0, random.uniform(-200, 200)};
+                    const Vitals vitals{static_cast<u16>(random.below(5000)), 1};
+                    extra.push_back(rig.world.spawn(place, Heading{}, Velocity{}, vitals, throng::Replicated{}));
                 }
                 const naive::TickReport report = rig.step();
                 pairs += report.pairs;
