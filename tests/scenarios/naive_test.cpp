@@ -144,7 +144,9 @@ TEST_SUITE("scenarios") {
             rig.step();
             for (u32 c = 0; c < 4 && t > 4; ++c) {
                 std::vector<char> visible(rig.world.entity_slots(), 0);
-                rig.server.each_visible(c, [&](u32 entity, naive::u8, const naive::State&) { visible[rig.server.world_index(entity)] = 1; });
+                rig.server.each_visible(c, [&](u32 entity, naive::u8, const naive::State&) {
+                    visible[rig.server.world_index(entity)] = 1;
+                });
                 const Position center = *rig.world.get<Position>(motion.followed(c, 4));
                 rig.world.each<Position>([&](u32 entity, const Position& p) {
                     const float d = std::hypot(p.x - center.x, p.z - center.z);
