@@ -115,7 +115,8 @@ std::string to_json(const std::vector<Run>& runs) {
         run_separator = ",\n {";
         if (!r.bench_case.empty())
             add(out, {", \"case\": ", quoted(r.bench_case)});
-        add(out, {", \"workers\": ", std::to_string(r.workers), ", \"executor\": ", quoted(r.executor), ", \"engine\": ", quoted(r.engine)});
+        add(out, {", \"workers\": ", std::to_string(r.workers), ", \"executor\": ", quoted(r.executor)});
+        add(out, {", \"engine\": ", quoted(r.engine)});
         add(out, {", \"seed\": ", std::to_string(r.seed), ", \"repeat\": ", std::to_string(r.repeat)});
         add(out, {", \"quick\": ", r.quick ? "true" : "false"});
         if (!r.output_hash.empty())

@@ -25,7 +25,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 netgenerate --grid --grid.number 11 --grid.length 108 --default.lanenumber 1 --seed 7 --tls.guess true -o net.xml >/dev/null
-python3 "$SUMO_HOME/tools/randomTrips.py" -n net.xml -o trips.xml --seed 7 -b 0 -e 390 -p 0.27 --fringe-factor 1 --min-distance 500 >/dev/null
+python3 "$SUMO_HOME/tools/randomTrips.py" -n net.xml -o trips.xml --seed 7 -b 0 -e 390 -p 0.27 \
+    --fringe-factor 1 --min-distance 500 >/dev/null
 sumo -n net.xml -r trips.xml --xml-validation never --xml-validation.routes never --seed 7 \
     --step-length 0.05 --begin 0 --end 390 --time-to-teleport 60 --no-step-log true \
     --device.fcd.begin 300 --fcd-output fcd.xml --fcd-output.attributes x,y,angle,speed >/dev/null

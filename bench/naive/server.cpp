@@ -2,6 +2,7 @@
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <cmath>
+#include <sys/mman.h>
 
 namespace naive {
 
@@ -10,6 +11,14 @@ static constexpr u32 examine_period_ticks = 4;
 static constexpr u32 messages_open_max = 8192;
 static constexpr float hysteresis = 1.1f;
 static constexpr u32 no_number = ~0u;
+
+template <class T>
+T* HugePages<T>::allocate(std::size_t count) {
+    const std::size_t bytes = count * sizeof(T);
+    void* memory = ::operator new(bytes, std::align_val_t(huge_page_bytes));
+    (void)madvise(memory, bytes, MADV_HUGEPAGE); // a refusal costs speed only
+    return static_cast<T*>(memory);
+}
 
 Server::Server(throng::World& world, throng::ServerBackend& backend, throng::Executor& executor, const ServerConfig& config)
     : world_(world), backend_(backend), executor_(executor), config_(config), factor_(prediction_factor(config.tick_hz)),

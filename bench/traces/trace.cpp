@@ -335,7 +335,8 @@ static const char* decode_recording(TraceReader& reader, const TraceLimits& limi
             const std::uint64_t skip = streams[presence].unsigned_number();
             if (!streams[presence].ok || skip >= now.size() - place)
                 return "a place outside its frame";
-            kept.insert(kept.end(), now.begin() + static_cast<std::ptrdiff_t>(place), now.begin() + static_cast<std::ptrdiff_t>(place + skip));
+            const auto from = now.begin() + static_cast<std::ptrdiff_t>(place);
+            kept.insert(kept.end(), from, from + static_cast<std::ptrdiff_t>(skip));
             place += skip + 1;
         }
         kept.insert(kept.end(), now.begin() + static_cast<std::ptrdiff_t>(place), now.end());

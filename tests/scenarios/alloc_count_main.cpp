@@ -42,7 +42,9 @@ int main() {
     });
     expect_counted("operator new", [] { ::operator delete(kept(::operator new(100))); });
     expect_counted("operator new[]", [] { delete[] static_cast<char*>(kept(new char[100])); });
-    expect_counted("aligned operator new", [] { ::operator delete(kept(::operator new(128, std::align_val_t(64))), std::align_val_t(64)); });
+    expect_counted("aligned operator new", [] {
+        ::operator delete(kept(::operator new(128, std::align_val_t(64))), std::align_val_t(64));
+    });
     expect_counted("a library", [] { ZSTD_freeCCtx(ZSTD_createCCtx()); });
     expect_counted("another thread", [] { std::thread([] { std::free(kept(std::malloc(100))); }).join(); });
     expect_counted("mmap", [] {

@@ -22,9 +22,10 @@ TEST_SUITE("scenarios") {
         run.set("speedup", std::nan(""));
         run.set("pairs", 3);
         run.stages.push_back({"ack", 10, 20.5, true});
-        CHECK(to_json({run}) == "{\"runs\": [\n {\"scenario\": \"crowd \\\"x\\\"\", \"workers\": 1, \"executor\": \"serial\", \"engine\": \"throng\", "
-                                "\"seed\": 1, \"repeat\": 1, \"quick\": false,\n  \"pairs\": 3,\n  \"bytes_per_pair\": 5.25,\n  \"stages\": {\n   "
-                                "\"ack\": {\"cpu_ns\": 10, \"wall_ns\": 20.5, \"parallel\": true}}}\n]}\n");
+        CHECK(to_json({run}) ==
+              "{\"runs\": [\n {\"scenario\": \"crowd \\\"x\\\"\", \"workers\": 1, \"executor\": \"serial\", \"engine\": \"throng\", "
+              "\"seed\": 1, \"repeat\": 1, \"quick\": false,\n  \"pairs\": 3,\n  \"bytes_per_pair\": 5.25,\n  \"stages\": {\n   "
+              "\"ack\": {\"cpu_ns\": 10, \"wall_ns\": 20.5, \"parallel\": true}}}\n]}\n");
         const std::string csv = to_csv({run});
         CHECK(csv.find("quick,output_hash,pairs,bytes_per_pair,speedup\n") != std::string::npos);
         CHECK(csv.find("\"crowd \"\"x\"\"\",,throng,serial,1,1,1,false,,3,5.25,\n") != std::string::npos);

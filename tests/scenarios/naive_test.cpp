@@ -89,8 +89,9 @@ TEST_SUITE("scenarios") {
                         extra[at] = extra.back();
                         extra.pop_back();
                     }
-                    extra.push_back(rig.world.spawn(Position{random.uniform(-200, 200), 0, random.uniform(-200, 200)}, Heading{}, Velocity{},
-                                                    Vitals{static_cast<u16>(random.below(5000)), 1}, throng::Replicated{}));
+                    const Position place{random.uniform(-200, 200), 0, random.uniform(-200, 200)};
+                    const Vitals vitals{static_cast<u16>(random.below(5000)), 1};
+                    extra.push_back(rig.world.spawn(place, Heading{}, Velocity{}, vitals, throng::Replicated{}));
                 }
                 const naive::TickReport report = rig.step();
                 pairs += report.pairs;
@@ -143,7 +144,9 @@ TEST_SUITE("scenarios") {
             rig.step();
             for (u32 c = 0; c < 4 && t > 4; ++c) {
                 std::vector<char> visible(rig.world.entity_slots(), 0);
-                rig.server.each_visible(c, [&](u32 entity, naive::u8, const naive::State&) { visible[rig.server.world_index(entity)] = 1; });
+                rig.server.each_visible(c, [&](u32 entity, naive::u8, const naive::State&) {
+                    visible[rig.server.world_index(entity)] = 1;
+                });
                 const Position center = *rig.world.get<Position>(motion.followed(c, 4));
                 rig.world.each<Position>([&](u32 entity, const Position& p) {
                     const float d = std::hypot(p.x - center.x, p.z - center.z);

@@ -210,7 +210,10 @@ TEST_SUITE("scenarios") {
 
     TEST_CASE("random damage to text never crashes and is one line") {
         Random random(9);
-        const std::string sources[] = {fcd, "id,time,x,y,z\n1,0,1,2,3\n2,0,1,2,3\n1,1,1,2,3\n", "T 1\n1 2 3 4 5\nT 2\n1 2 3 4 5\n", "1 2 3 4 5\n1 3 3 4 5\n"};
+        const std::string sources[] = {fcd,
+                                       "id,time,x,y,z\n1,0,1,2,3\n2,0,1,2,3\n1,1,1,2,3\n",
+                                       "T 1\n1 2 3 4 5\nT 2\n1 2 3 4 5\n",
+                                       "1 2 3 4 5\n1 3 3 4 5\n"};
         std::uint32_t refused = 0;
         for (int round = 0; round < 2000; ++round) {
             std::string text = sources[round % 4];
