@@ -125,10 +125,10 @@ void order_keys(ServerState& state) {
 /// encoded.
 void prefetch_ahead(ServerState& state, u32 i, u32 end) {
     const auto key_at = [&](u32 index) -> const Key& { return state.keys.key(state.key_order[index]); };
+    if (i + 8 < end)
+        __builtin_prefetch(&key_at(i + 8));
     if (i + 6 < end)
-        __builtin_prefetch(&key_at(i + 6));
-    if (i + 4 < end)
-        state.mirror.prefetch(key_at(i + 4).chunk);
+        state.mirror.prefetch(key_at(i + 6).chunk);
     const auto each_version = [&](u32 index, auto&& f) {
         const Key& key = key_at(index);
         const Chunk& chunk = state.mirror.chunk(key.chunk);
@@ -138,10 +138,10 @@ void prefetch_ahead(ServerState& state, u32 i, u32 end) {
             if (const i32 version = serving(chunk, key.baseline); version >= 0)
                 f(chunk, static_cast<u32>(version));
     };
+    if (i + 4 < end)
+        each_version(i + 4, [&](const Chunk& chunk, u32 version) { state.mirror.prefetch_table(chunk, version); });
     if (i + 2 < end)
-        each_version(i + 2, [&](const Chunk& chunk, u32 version) { state.mirror.prefetch_table(chunk, version); });
-    if (i + 1 < end)
-        each_version(i + 1, [&](const Chunk& chunk, u32 version) { state.mirror.prefetch_version(chunk, version); });
+        each_version(i + 2, [&](const Chunk& chunk, u32 version) { state.mirror.prefetch_version(chunk, version); });
 }
 
 } // namespace

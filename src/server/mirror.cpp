@@ -1,4 +1,5 @@
 #include "src/server/mirror.hpp"
+#include "src/memory/huge_pages.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <cstring>
@@ -7,6 +8,9 @@
 namespace throng {
 
 namespace {
+constexpr u64 slab_small_bytes = 1u << 18; // the first slabs: small worlds stay small
+constexpr u64 slab_alignment(u64 bytes) { return bytes < huge_page_bytes ? 64 : huge_page_bytes; }
+
 /// Next free block, stored in the block itself.
 std::byte*& next_free(std::byte* block) { return *reinterpret_cast<std::byte**>(block); }
 } // namespace
@@ -36,7 +40,7 @@ Mirror::~Mirror() {
         allocator_.free(chunk, sizeof(Chunk), 64);
     }
     for (const Slab& slab : slabs_)
-        allocator_.free(slab.memory, slab.bytes, 64);
+        allocator_.free(slab.memory, slab.bytes, slab_alignment(slab.bytes));
 }
 
 Chunk& Mirror::add_chunk(u32 cell, bool spatial, i32 origin_a, i32 origin_b) {
@@ -76,8 +80,10 @@ std::byte* Mirror::take_block(Chunk& chunk, u32 component) {
     const std::lock_guard lock(mutex_);
     if (slab_left_ < wanted) {
         // Slabs grow with what is in use, so that a settled server takes none.
-        const u64 bytes = std::max<u64>({wanted, 1u << 18, bytes_ / 4 / 64 * 64});
-        slab_next_ = static_cast<std::byte*>(allocator_.allocate(bytes, 64));
+        const u64 least = bytes_ / 4 > wanted ? bytes_ / 4 : wanted;
+        const u64 bytes = least < slab_small_bytes ? slab_small_bytes : (least + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
+        slab_next_ = static_cast<std::byte*>(allocator_.allocate(bytes, slab_alignment(bytes)));
+        advise_huge_pages(slab_next_, bytes);
         slab_left_ = bytes;
         slabs_.push_back({slab_next_, bytes});
         bytes_ += bytes;
