@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace throng {
 namespace {
@@ -160,11 +163,11 @@ void zero_lanes(T* column, u64 lanes) {
 void Capture::find_rows(u32 index, u64 lanes, u64 marked) {
     const ComponentId id = state.layout.components[index].info->id;
     const PoolBase* pool = state.world.pool_of(id);
-    const u32* marked_rows = state.marked_rows.data() + (chunk.number * state.layout.component_count + index) * lane_count;
+    u32* marked_rows = state.marked_rows.data() + (chunk.number * state.layout.component_count + index) * lane_count;
     u32 count = 0;
     for (u64 left = pool ? lanes & chunk.alive : 0; left; left &= left - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(left));
-        const u32 dense = marked >> lane & 1 ? marked_rows[lane] : state.world.dense_index(chunk.entity_idx[lane], id);
+        const u32 dense = marked >> lane & 1 ? marked_rows[lane] - 1 : state.world.dense_index(chunk.entity_idx[lane], id);
         if (dense == no_row)
             continue;
         rows_of[index][count] = static_cast<const std::byte*>(pool->row(dense));
@@ -172,6 +175,7 @@ void Capture::find_rows(u32 index, u64 lanes, u64 marked) {
         ++count;
         lanes_with[index] |= u64(1) << lane;
     }
+    std::memset(marked_rows, 0, lane_count * sizeof(u32));
 }
 
 void Capture::component(u32 index, u64 lanes) {
@@ -236,6 +240,25 @@ void Capture::place_lanes(u64 lanes) {
     }
 }
 
+/// Lanes that the mark stage left a row for.
+u64 marked_lanes(const ServerState& state, u32 set) {
+    const u32* rows = state.marked_rows.data() + set * lane_count;
+    u64 lanes = 0;
+#if defined(__SSE2__)
+    const __m128i zero = _mm_setzero_si128();
+    for (u32 lane = 0; lane < lane_count; lane += 16) {
+        const auto* at = reinterpret_cast<const __m128i*>(rows + lane);
+        const auto empty = [&](u32 i) { return _mm_cmpeq_epi32(_mm_loadu_si128(at + i), zero); };
+        const __m128i bytes = _mm_packs_epi16(_mm_packs_epi32(empty(0), empty(1)), _mm_packs_epi32(empty(2), empty(3)));
+        lanes |= u64(~static_cast<u32>(_mm_movemask_epi8(bytes)) & 0xffffu) << lane;
+    }
+#else
+    for (u32 lane = 0; lane < lane_count; ++lane)
+        lanes |= u64(rows[lane] != 0) << lane;
+#endif
+    return lanes;
+}
+
 void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
     Capture capture(state, worker, chunk);
     chunk.rebound = 0;
@@ -244,16 +267,19 @@ void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
     capture.occupants();
     const u32 components = state.layout.component_count;
     u64* touched = state.touched.data() + chunk.number * components;
-    u64* marked = state.marked.data() + chunk.number * components;
-    for (u32 c = 0; c < components; ++c)
-        if (touched[c] | marked[c])
-            capture.find_rows(c, touched[c] | marked[c], marked[c] & ~touched[c]);
+    u64 lanes_of[Protocol::component_count_max];
+    for (u32 c = 0; c < components; ++c) {
+        const u64 marked = marked_lanes(state, chunk.number * components + c);
+        lanes_of[c] = touched[c] | marked;
+        if (lanes_of[c])
+            capture.find_rows(c, lanes_of[c], marked & ~touched[c]);
+        touched[c] = 0;
+    }
     u64 spatial = 0;
     for (u32 c = 0; c < components; ++c) {
-        const u64 lanes = touched[c] | marked[c];
+        const u64 lanes = lanes_of[c];
         if (!lanes)
             continue;
-        touched[c] = marked[c] = 0;
         capture.component(c, lanes);
         if (static_cast<i32>(c) == state.layout.spatial_component)
             spatial = lanes;
@@ -279,25 +305,23 @@ void prefetch_ahead(const ServerState& state, u32 i, u32 count) {
         const Chunk& later = state.mirror.chunk(state.touched_list[i + 4]);
         state.mirror.prefetch(later.number);
         __builtin_prefetch(&later.structural);
-        __builtin_prefetch(&state.marked[later.number * components]);
+        const u32* rows = &state.marked_rows[later.number * components * lane_count];
+        for (u32 at = 0; at < components * lane_count; at += 16)
+            __builtin_prefetch(rows + at);
     }
     if (i + 2 < count) {
         const Chunk& next = state.mirror.chunk(state.touched_list[i + 2]);
-        for (u32 c = 0; c < components; ++c)
-            if (state.marked[next.number * components + c])
-                for (u32 lane = 0; lane < lane_count; lane += 16)
-                    __builtin_prefetch(&state.marked_rows[(next.number * components + c) * lane_count + lane]);
         if (next.version_count)
             state.mirror.prefetch_table(next, next.newest);
     }
     if (i + 1 < count) {
         const Chunk& next = state.mirror.chunk(state.touched_list[i + 1]);
         for (u32 c = 0; c < components; ++c)
-            if (const u64 lanes = state.marked[next.number * components + c]) {
+            if (const u64 lanes = marked_lanes(state, next.number * components + c)) {
                 const PoolBase& pool = *state.world.pool_of(state.layout.components[c].info->id);
                 const u32* rows = &state.marked_rows[(next.number * components + c) * lane_count];
                 for (u64 left = lanes; left; left &= left - 1)
-                    __builtin_prefetch(pool.row(rows[std::countr_zero(left)]));
+                    __builtin_prefetch(pool.row(rows[std::countr_zero(left)] - 1));
             }
         if (next.version_count)
             state.mirror.prefetch_version(next, next.newest);

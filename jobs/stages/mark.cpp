@@ -64,9 +64,7 @@ void mark_block(ServerState& state, u32 component, const SpatialFields* fields, 
                 continue;
             const u32 place = state.slots[owner].place;
             const u32 chunk = place / lane_count;
-            const u32 at = chunk * components + component;
-            state.marked_rows[at * lane_count + place % lane_count] = first + row;
-            __atomic_fetch_or(&state.marked[at], u64(1) << place % lane_count, __ATOMIC_RELAXED);
+            state.marked_rows[(chunk * components + component) * lane_count + place % lane_count] = first + row + 1;
             state.touch_chunk(chunk);
             if (fields)
                 moved_rows[moved_count++] = first + row;

@@ -54,7 +54,6 @@ u32 chunk_with_room(ServerState& state, Target target) {
     list.last = chunk.number;
     const u32 sets = (chunk.number + 1) * state.layout.component_count;
     state.touched.resize(sets);
-    state.marked.resize(sets);
     state.marked_rows.resize(sets * lane_count);
     state.touched_chunks.resize(chunk.number / 64 + 1);
     state.dirty_chunks.resize(chunk.number / 64 + 1);

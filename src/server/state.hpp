@@ -187,9 +187,8 @@ struct ServerState {
     Array<u32> net_free;
     u32 entity_count = 0;
     // [chunk * component_count + component], cleared by capture:
-    Array<u64> marked;         // lanes with a changed row; atomic OR in mark
-    Array<u64> touched;        // lanes to look up again; written by structure
-    Array<u32> marked_rows;    // [that * 64 + lane]: row of a marked lane in its pool; each written by one worker of mark
+    Array<u64> touched;                    // lanes to look up again; written by structure
+    Array<u32> marked_rows;                // [that * 64 + lane]: 1 + row of a changed component in its pool; 0: none. One writer each in mark
     Array<u64> touched_chunks; // bit per chunk; atomic OR in mark, cleared by capture
     Array<u64> dirty_chunks;   // bit per chunk: changed at this tick; atomic OR in capture
     Array<u32> touched_list;
