@@ -41,7 +41,8 @@ u64 number(const char* option, const char* text, u64 low, u64 high) {
     char* end = nullptr;
     const unsigned long long value = std::strtoull(text, &end, 10);
     if (!*text || *end || *text == '-' || value < low || value > high)
-        refuse(std::string(option) + " takes a whole number from " + std::to_string(low) + " to " + std::to_string(high) + ", not \"" + text + "\"");
+        refuse(std::string(option) + " takes a whole number from " + std::to_string(low) + " to " + std::to_string(high) + ", not \"" +
+               text + "\"");
     return value;
 }
 

@@ -12,8 +12,12 @@
 namespace bench {
 namespace {
 
-u64 cpu_now() { return static_cast<u64>(scenarios::thread_cpu_ns()); }
-u64 wall_now() { return static_cast<u64>(scenarios::wall_ns()); }
+u64 cpu_now() {
+    return static_cast<u64>(scenarios::thread_cpu_ns());
+}
+u64 wall_now() {
+    return static_cast<u64>(scenarios::wall_ns());
+}
 
 struct Peer {
     throng::World world{throng::WorldOptions{.block_rows = 64}};
@@ -36,16 +40,15 @@ public:
         if (protocol_.finish() != throng::Error::none)
             std::fprintf(stderr, "%s\n", protocol_.problem());
         motion_.populate(world_, *executor_);
-        server_ = std::make_unique<throng::Server>(
-            world_, protocol_, network_.server(),
-            throng::ServerConfig{.executor = executor_.get(),
-                                 .cell_size = options.cell_m > 0 ? options.cell_m : scenario_.cell_m,
-                                 .radius_min = scenario_.radius_m,
-                                 .budget_bytes = scenario_.budget_bytes,
-                                 .history_ticks = options.history_ticks,
-                                 .compression = compression_of(options),
-                                 .thread_cpu_ns = cpu_now,
-                                 .wall_ns = wall_now});
+        server_ = std::make_unique<throng::Server>(world_, protocol_, network_.server(),
+                                                   throng::ServerConfig{.executor = executor_.get(),
+                                                                        .cell_size = options.cell_m > 0 ? options.cell_m : scenario_.cell_m,
+                                                                        .radius_min = scenario_.radius_m,
+                                                                        .budget_bytes = scenario_.budget_bytes,
+                                                                        .history_ticks = options.history_ticks,
+                                                                        .compression = compression_of(options),
+                                                                        .thread_cpu_ns = cpu_now,
+                                                                        .wall_ns = wall_now});
         for (u32 i = 0; i < executor_->worker_count(); ++i)
             scratch_.push_back(std::make_unique<throng::ClientScratch>(protocol_));
     }
@@ -65,7 +68,7 @@ private:
     void promise(bool& failed);
 
     struct Window {
-        throng::TickReport sum; // of counts and stage times
+        throng::TickReport sum;      // of counts and stage times
         std::vector<double> tick_ns; // busiest worker
         u64 ticks = 0, allocations = 0;
         double client_ns = 0, pairs = 0;
@@ -165,7 +168,8 @@ scenarios::Run ThrongRun::figures(const Window& w) const {
     const throng::TickReport& s = w.sum;
     double cpu = 0;
     for (u32 i = 0; i < throng::stage_count; ++i) {
-        const bool parallel = static_cast<throng::Stage>(i) != throng::Stage::structure && static_cast<throng::Stage>(i) != throng::Stage::flush;
+        const bool parallel =
+            static_cast<throng::Stage>(i) != throng::Stage::structure && static_cast<throng::Stage>(i) != throng::Stage::flush;
         run.stages.push_back({throng::to_string(static_cast<throng::Stage>(i)), static_cast<double>(s.stages[i].cpu_ns) / ticks,
                               static_cast<double>(s.stages[i].wall_ns) / ticks, parallel});
         cpu += static_cast<double>(s.stages[i].cpu_ns);
@@ -194,7 +198,8 @@ scenarios::Run ThrongRun::figures(const Window& w) const {
         run.set("apply_ns_per_entity", w.client_ns / static_cast<double>(s.sent_lanes));
     const throng::ServerMemory memory = server_->memory();
     run.set("bytes_per_client_chunk", static_cast<double>(memory.client_chunk_bytes));
-    run.set("bytes_side_tables", memory.client_chunks ? static_cast<double>(memory.side_table_bytes) / static_cast<double>(memory.client_chunks) : 0);
+    run.set("bytes_side_tables",
+            memory.client_chunks ? static_cast<double>(memory.side_table_bytes) / static_cast<double>(memory.client_chunks) : 0);
     return run;
 }
 

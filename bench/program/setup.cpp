@@ -21,7 +21,9 @@ throng::ExecutorHandle make_executor(const std::string& kind, u32 workers) {
     return throng::make_serial_executor();
 }
 
-u32 client_count(const Options& options) { return options.clients ? options.clients : options.scenario->clients; }
+u32 client_count(const Options& options) {
+    return options.clients ? options.clients : options.scenario->clients;
+}
 
 throng::LinkConfig link_of(const Options& options, u32 client) {
     throng::LinkConfig link;
@@ -53,7 +55,8 @@ std::unique_ptr<scenarios::Motion> make_motion(const Options& options, scenarios
     problem = scenarios::load_trace(options.traces + "/" + s.trace_file, trace);
     if (!problem.empty())
         return nullptr;
-    return std::make_unique<scenarios::TraceMotion>(trace, scenarios::TiledConfig{.entity_count = s.entities, .seed = options.seed}, s.tick_hz);
+    return std::make_unique<scenarios::TraceMotion>(trace, scenarios::TiledConfig{.entity_count = s.entities, .seed = options.seed},
+                                                    s.tick_hz);
 }
 
 } // namespace bench

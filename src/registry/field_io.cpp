@@ -1,4 +1,5 @@
 #include "src/registry/field_io.hpp"
+#include "src/wire/quantise.hpp"
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -6,8 +7,6 @@
 
 namespace throng {
 namespace {
-
-constexpr double two_pi = 6.283185307179586476925;
 
 template <class T>
 T load(const std::byte* from) {
@@ -18,28 +17,17 @@ T load(const std::byte* from) {
 
 template <class T>
 bool read_range(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, i64* out) {
-    const double low = static_cast<double>(column.quantum_min), high = static_cast<double>(column.quantum_max);
-    const double at_zero = low > 0 ? low : high < 0 ? high : 0;
     bool outside = false;
-    for (u32 i = 0; i < count; ++i) {
-        double steps = static_cast<double>(load<T>(rows[i] + field.offset_bytes)) * column.inverse_step;
-        if (!(steps >= low && steps <= high)) { // also NaN
-            outside |= !(steps >= low - 0.5 && steps <= high + 0.5);
-            steps = steps > high ? high : steps < low ? low : at_zero;
-        }
-        out[i] = std::llrint(steps);
-    }
+    for (u32 i = 0; i < count; ++i)
+        out[i] = quantise_range(static_cast<double>(load<T>(rows[i] + field.offset_bytes)), column.inverse_step, column.quantum_min,
+                                column.quantum_max, outside);
     return outside;
 }
 
 template <class T>
 void read_angle(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, i64* out) {
-    const double scale = static_cast<double>(1u << column.angle_bits) / two_pi;
-    const i64 mask = (i64(1) << column.angle_bits) - 1;
-    for (u32 i = 0; i < count; ++i) {
-        const double steps = static_cast<double>(load<T>(rows[i] + field.offset_bytes)) * scale;
-        out[i] = steps > -9e15 && steps < 9e15 ? std::llrint(steps) & mask : 0;
-    }
+    for (u32 i = 0; i < count; ++i)
+        out[i] = quantise_angle(static_cast<double>(load<T>(rows[i] + field.offset_bytes)), column.angle_bits);
 }
 
 template <class T>
@@ -51,13 +39,16 @@ void read_integer(const FieldInfo& field, const std::byte* const* rows, u32 coun
 template <class T>
 void write_range(const FieldInfo& field, const Column& column, std::byte* const* rows, u32 count, const i64* values) {
     for (u32 i = 0; i < count; ++i) {
-        const double units = static_cast<double>(values[i]) * column.step;
+        const double units = dequantise_range(values[i], column.step);
         T value;
         if constexpr (std::is_floating_point_v<T>)
             value = static_cast<T>(units);
         else {
-            const double low = static_cast<double>(std::numeric_limits<T>::min()), high = static_cast<double>(std::numeric_limits<T>::max());
-            value = units <= low ? std::numeric_limits<T>::min() : units >= high ? std::numeric_limits<T>::max() : static_cast<T>(std::nearbyint(units));
+            const double low = static_cast<double>(std::numeric_limits<T>::min()),
+                         high = static_cast<double>(std::numeric_limits<T>::max());
+            value = units <= low    ? std::numeric_limits<T>::min()
+                    : units >= high ? std::numeric_limits<T>::max()
+                                    : static_cast<T>(std::nearbyint(units));
         }
         std::memcpy(rows[i] + field.offset_bytes, &value, sizeof value);
     }
@@ -65,10 +56,8 @@ void write_range(const FieldInfo& field, const Column& column, std::byte* const*
 
 template <class T>
 void write_angle(const FieldInfo& field, const Column& column, std::byte* const* rows, u32 count, const i64* values) {
-    const double scale = two_pi / static_cast<double>(1u << column.angle_bits);
-    const i64 mask = (i64(1) << column.angle_bits) - 1;
     for (u32 i = 0; i < count; ++i) {
-        const T value = static_cast<T>(static_cast<double>(values[i] & mask) * scale);
+        const T value = static_cast<T>(dequantise_angle(static_cast<u32>(values[i]), column.angle_bits));
         std::memcpy(rows[i] + field.offset_bytes, &value, sizeof value);
     }
 }
@@ -85,17 +74,27 @@ void write_integer(const FieldInfo& field, std::byte* const* rows, u32 count, co
 template <class F>
 auto with_type(FieldType type, F&& f) {
     switch (type) {
-    case FieldType::f32: return f(float{});
-    case FieldType::f64: return f(double{});
-    case FieldType::int8: return f(i8{});
-    case FieldType::int16: return f(i16{});
-    case FieldType::int32: return f(i32{});
-    case FieldType::int64: return f(i64{});
+    case FieldType::f32:
+        return f(float{});
+    case FieldType::f64:
+        return f(double{});
+    case FieldType::int8:
+        return f(i8{});
+    case FieldType::int16:
+        return f(i16{});
+    case FieldType::int32:
+        return f(i32{});
+    case FieldType::int64:
+        return f(i64{});
     case FieldType::uint8:
-    case FieldType::boolean: return f(u8{});
-    case FieldType::uint16: return f(u16{});
-    case FieldType::uint32: return f(u32{});
-    default: return f(u64{});
+    case FieldType::boolean:
+        return f(u8{});
+    case FieldType::uint16:
+        return f(u16{});
+    case FieldType::uint32:
+        return f(u32{});
+    default:
+        return f(u64{});
     }
 }
 

@@ -11,8 +11,8 @@ namespace throng {
 namespace section {
 namespace {
 
-// Automatic compression is not tried on smaller bodies. Packed columns of a few lanes never came out smaller as zstd, and trying them cost a
-// quarter of the encode stage; opaque bytes may pay early.
+// Automatic compression is not tried on smaller bodies. Packed columns of a few lanes never came out smaller as zstd, and trying
+// them cost a quarter of the encode stage; opaque bytes may pay early.
 constexpr u32 zstd_body_bytes_min = 256, zstd_opaque_bytes_min = 48;
 
 // number(length_bits) of docs/wire.md.
@@ -379,7 +379,8 @@ EncodeResult encode_section(const EncodeInput& input, Compression compression, S
             }
         }
         const bool try_zstd = compression == Compression::automatic && (body.full() || body.has_opaque()) &&
-                              (packed_bytes == 0 || packed_bytes >= (body.has_opaque() ? section::zstd_opaque_bytes_min : section::zstd_body_bytes_min));
+                              (packed_bytes == 0 ||
+                               packed_bytes >= (body.has_opaque() ? section::zstd_opaque_bytes_min : section::zstd_body_bytes_min));
         if (!try_zstd)
             return {packed_bytes, false};
     }

@@ -187,8 +187,8 @@ struct ServerState {
     Array<u32> net_free;
     u32 entity_count = 0;
     // [chunk * component_count + component], cleared by capture:
-    Array<u64> touched;                    // lanes to look up again; written by structure
-    Array<u32> marked_rows;                // [that * 64 + lane]: 1 + row of a changed component in its pool; 0: none. One writer each in mark
+    Array<u64> touched;        // lanes to look up again; written by structure
+    Array<u32> marked_rows;    // [that * 64 + lane]: 1 + row of a changed component in its pool; 0: none. One writer each in mark
     Array<u64> touched_chunks; // bit per chunk; atomic OR in mark, cleared by capture
     Array<u64> dirty_chunks;   // bit per chunk: changed at this tick; atomic OR in capture
     Array<u32> touched_list;
@@ -198,12 +198,12 @@ struct ServerState {
     Array<u64> unbound_alive;              // entity_id of those that lost Replicated this tick; sorted after use
     bool any_dirty = false;                // a chunk changed at this tick
     bool any_view_change = false;
-    Array<u32> homeless;                   // entity_idx of replicated entities without a lane (chunks_max): tried again each tick
+    Array<u32> homeless; // entity_idx of replicated entities without a lane (chunks_max): tried again each tick
     struct Closing {
         ClientId client;
         Tick at; // when it is disconnected; until then the reason travels
     };
-    Array<Closing> closing;                // refused clients
+    Array<Closing> closing;     // refused clients
     Array<ClientState> clients; // by ClientId
     u32 joined_count = 0;
     KeyTable keys;
@@ -261,7 +261,7 @@ ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint);
 void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts);
 inline constexpr u32 homeless_tries_max = 256; // a tick
 inline constexpr u32 closing_ticks = 20;       // that a refused client gets to read why
-inline constexpr u32 ack_blocks_max = 1024; // taken from one client between two ticks
+inline constexpr u32 ack_blocks_max = 1024;    // taken from one client between two ticks
 /// Drops all state of a client; the slot can be used again.
 void reset_client(ServerState& state, ClientId id);
 

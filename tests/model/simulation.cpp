@@ -26,7 +26,8 @@ void Counters::add(const Counters& other) {
 
 Simulation::Simulation(const Setting& setting, Environment& environment, bool tracing)
     : setting_(setting), trace_{tracing}, context_{setting_, environment, counters_, trace_},
-      world_(setting.clients, !setting.variants(Variant::no_sidecars)), network_(environment), server_(context_, world_), truth_(setting.clients) {
+      world_(setting.clients, !setting.variants(Variant::no_sidecars)), network_(environment), server_(context_, world_),
+      truth_(setting.clients) {
     for (int client = 0; client < setting.clients; ++client) {
         clients_.emplace_back(context_, client);
         checks_.emplace_back(context_, truth_);
@@ -68,9 +69,8 @@ std::string Simulation::difference() const {
         for (int chunk = 0; chunk < setting_.chunks(); ++chunk) {
             const ChunkView& view = server_.view(client.index()).chunks[chunk];
             if (view.known != view.visible || view.limbo || view.pending || server_.unacked(client.index(), chunk))
-                return "never settles: " + name + " chunk " + std::to_string(chunk) + " visible " + lanes_text(view.visible) +
-                       " known " + lanes_text(view.known) + " limbo " + lanes_text(view.limbo) + " pending " +
-                       lanes_text(view.pending) + " B " +
+                return "never settles: " + name + " chunk " + std::to_string(chunk) + " visible " + lanes_text(view.visible) + " known " +
+                       lanes_text(view.known) + " limbo " + lanes_text(view.limbo) + " pending " + lanes_text(view.pending) + " B " +
                        std::to_string(view.baseline);
         }
     }
