@@ -9,10 +9,14 @@ namespace throng {
 
 namespace {
 constexpr u64 slab_small_bytes = 1u << 18; // the first slabs: small worlds stay small
-constexpr u64 slab_alignment(u64 bytes) { return bytes < huge_page_bytes ? 64 : huge_page_bytes; }
+constexpr u64 slab_alignment(u64 bytes) {
+    return bytes < huge_page_bytes ? 64 : huge_page_bytes;
+}
 
 /// Next free block, stored in the block itself.
-std::byte*& next_free(std::byte* block) { return *reinterpret_cast<std::byte**>(block); }
+std::byte*& next_free(std::byte* block) {
+    return *reinterpret_cast<std::byte**>(block);
+}
 } // namespace
 
 Mirror::Mirror(const Layout& layout, u32 history, Allocator allocator)
@@ -31,38 +35,30 @@ Mirror::~Mirror() {
                 allocator_.free(const_cast<std::byte*>(store->lanes.data[lane]), store->capacity[lane], 16);
             allocator_.free(store, sizeof(OpaqueStore), alignof(OpaqueStore));
         }
-        const std::size_t n = component_count_;
-        allocator_.free(chunk->counters, n * 16 + 16, 16);
-        allocator_.free(chunk->opaque, n * sizeof(void*) + 8, 8);
-        allocator_.free(chunk->spare, (n + 1) * sizeof(void*), 8);
-        allocator_.free(chunk->blocks, history_max * stride_ * sizeof(void*), 64);
-        chunk->~Chunk();
-        allocator_.free(chunk, sizeof(Chunk), 64);
     }
     for (const Slab& slab : slabs_)
         allocator_.free(slab.memory, slab.bytes, slab_alignment(slab.bytes));
 }
 
 Chunk& Mirror::add_chunk(u32 cell, bool spatial, i32 origin_a, i32 origin_b) {
-    Chunk* chunk = new (allocator_.allocate(sizeof(Chunk), 64)) Chunk;
     const std::size_t n = component_count_;
-    const auto zeroed = [&](std::size_t bytes, std::size_t alignment) {
-        void* memory = allocator_.allocate(bytes, alignment);
-        std::memset(memory, 0, bytes);
-        bytes_ += bytes;
-        return memory;
-    };
+    const auto rounded = [](std::size_t bytes) { return (bytes + 63) & ~std::size_t(63); };
+    const std::size_t counters = rounded(sizeof(Chunk)), opaque = counters + rounded(n * 16 + 16),
+                      spare = opaque + rounded(n * sizeof(void*) + 8);
+    const std::size_t blocks = spare + rounded((n + 1) * sizeof(void*)), end = blocks + rounded(history_max * stride_ * sizeof(void*));
+    std::byte* memory = carve(end);
+    std::memset(memory, 0, end);
+    Chunk* chunk = new (memory) Chunk;
     chunk->number = chunks_.size();
     chunk->cell = cell;
     chunk->spatial = spatial;
     chunk->origin[0] = origin_a;
     chunk->origin[1] = origin_b;
     std::memset(&chunk->places, 0xff, sizeof chunk->places);
-    chunk->counters = static_cast<u64(*)[2]>(zeroed(n * 16 + 16, 16));
-    chunk->opaque = static_cast<OpaqueLanes**>(zeroed(n * sizeof(void*) + 8, 8));
-    chunk->spare = static_cast<std::byte**>(zeroed((n + 1) * sizeof(void*), 8));
-    chunk->blocks = static_cast<std::byte**>(zeroed(history_max * stride_ * sizeof(void*), 64));
-    bytes_ += sizeof(Chunk);
+    chunk->counters = reinterpret_cast<u64(*)[2]>(memory + counters);
+    chunk->opaque = reinterpret_cast<OpaqueLanes**>(memory + opaque);
+    chunk->spare = reinterpret_cast<std::byte**>(memory + spare);
+    chunk->blocks = reinterpret_cast<std::byte**>(memory + blocks);
     chunks_.push_back(chunk);
     return *chunk;
 }
@@ -76,10 +72,13 @@ std::byte* Mirror::take_block(Chunk& chunk, u32 component) {
         chunk.spare[component] = next_free(block);
         return block;
     }
-    const u64 wanted = block_bytes(component);
+    return carve(block_bytes(component));
+}
+
+/// Memory that lives as long as the mirror. Slabs grow with what is in use, so that a settled server takes none.
+std::byte* Mirror::carve(u64 wanted) {
     const std::lock_guard lock(mutex_);
     if (slab_left_ < wanted) {
-        // Slabs grow with what is in use, so that a settled server takes none.
         const u64 least = bytes_ / 4 > wanted ? bytes_ / 4 : wanted;
         const u64 bytes = least < slab_small_bytes ? slab_small_bytes : (least + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
         slab_next_ = static_cast<std::byte*>(allocator_.allocate(bytes, slab_alignment(bytes)));
@@ -88,10 +87,10 @@ std::byte* Mirror::take_block(Chunk& chunk, u32 component) {
         slabs_.push_back({slab_next_, bytes});
         bytes_ += bytes;
     }
-    std::byte* block = slab_next_;
+    std::byte* memory = slab_next_;
     slab_next_ += wanted;
     slab_left_ -= wanted;
-    return block;
+    return memory;
 }
 
 void Mirror::open_version(Chunk& chunk, Tick tick) {

@@ -118,6 +118,7 @@ public:
 
 private:
     std::byte* take_block(Chunk& chunk, u32 component);
+    std::byte* carve(u64 bytes);
     u32 block_bytes(u32 component) const;
 
     const Layout& layout_;

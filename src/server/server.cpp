@@ -161,6 +161,11 @@ struct Receiver final : ServerBackendSink {
         if (state.backend.send(id, Channel::ordered, out) != SendResult::accepted)
             return Error::limit_reached; // the client says hello again
         client.joined = true;
+        client.chunks.reserve(24); // usual sizes, so that few clients grow them while they play
+        client.sends.reserve(48);
+        client.acks.reserve(16);
+        client.records.resize(std::min(64u, state.config.records_max));
+        client.sections.resize(512);
         client.view_changed = true;
         client.last_sent_tick = state.tick;
         ++state.joined_count;
