@@ -100,9 +100,9 @@ bool Assembler::close(Channel channel, Bytes message) {
     new_record().reliable = channel != Channel::unreliable;
     for (const WorkerState::InMessage& in : worker_.lanes) {
         ClientChunk& view = client_.chunks[in.client_chunk];
-        const Chunk& chunk = state_.mirror.chunk(view.chunk);
-        const u64 news = in.lanes & (~view.known | view.limbo | changed(chunk, view.baseline, state_.tick));
-        worker_.counts.pairs += static_cast<u32>(std::popcount(news));
+        // Plan has left no lane in that the client has acknowledged, so each is a pair.
+        THRONG_ASSERT_SLOW((in.lanes & ~(~view.known | unacked(view, state_.mirror.chunk(view.chunk), state_.tick))) == 0);
+        worker_.counts.pairs += static_cast<u32>(std::popcount(in.lanes));
         worker_.counts.sent_lanes += static_cast<u32>(std::popcount(in.lanes) + std::popcount(in.gone));
         worker_.counts.gone_lanes += static_cast<u32>(std::popcount(in.gone));
         view.limbo |= in.lanes & ~view.known;
