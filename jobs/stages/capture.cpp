@@ -299,9 +299,9 @@ void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
 }
 
 /// Capture's misses, a few chunks ahead: first what says where things are, then the rows and columns themselves.
-void prefetch_ahead(const ServerState& state, u32 i, u32 count) {
+void prefetch_ahead(const ServerState& state, u32 i, u32 end) {
     const u32 components = state.layout.component_count;
-    if (i + 4 < count) {
+    if (i + 4 < end) {
         const Chunk& later = state.mirror.chunk(state.touched_list[i + 4]);
         state.mirror.prefetch(later.number);
         __builtin_prefetch(&later.structural);
@@ -309,12 +309,12 @@ void prefetch_ahead(const ServerState& state, u32 i, u32 count) {
         for (u32 at = 0; at < components * lane_count; at += 16)
             __builtin_prefetch(rows + at);
     }
-    if (i + 2 < count) {
+    if (i + 2 < end) {
         const Chunk& next = state.mirror.chunk(state.touched_list[i + 2]);
         if (next.version_count)
             state.mirror.prefetch_table(next, next.newest);
     }
-    if (i + 1 < count) {
+    if (i + 1 < end) {
         const Chunk& next = state.mirror.chunk(state.touched_list[i + 1]);
         for (u32 c = 0; c < components; ++c)
             if (const u64 lanes = marked_lanes(state, next.number * components + c)) {
@@ -338,9 +338,9 @@ void run_capture_stage(ServerState& state) {
         state.touched_chunks[word] = 0;
         state.dirty_chunks[word] = 0;
     }
-    parallel_stage(state, Stage::capture, state.touched_list.size(), 8, [&](u32 begin, u32 end, WorkerState& worker, u32) {
+    parallel_stage(state, Stage::capture, state.touched_list.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 i = begin; i < end; ++i) {
-            prefetch_ahead(state, i, state.touched_list.size());
+            prefetch_ahead(state, i, end); // not beyond: those chunks are being written by others
             capture_chunk(state, worker, state.mirror.chunk(state.touched_list[i]));
         }
     });
