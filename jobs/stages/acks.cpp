@@ -212,7 +212,7 @@ void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts)
 }
 
 void run_acks_stage(ServerState& state) {
-    parallel_stage(state, Stage::acks, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {
+    parallel_stage(state, Stage::acks, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {
             ClientState& client = state.clients[id];
             if (id + 1 < end)

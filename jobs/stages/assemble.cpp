@@ -219,7 +219,7 @@ void Assembler::run() {
 } // namespace
 
 void run_assemble_stage(ServerState& state) {
-    parallel_stage(state, Stage::assemble, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {
+    parallel_stage(state, Stage::assemble, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {
             ClientState& client = state.clients[id];
             if (client.joined)

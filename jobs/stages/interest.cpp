@@ -154,7 +154,10 @@ void run_interest_stage(ServerState& state) {
     state.any_view_change = state.touched_list.size() > 0;
     const bool topology_changed = state.topology != state.last_topology;
     state.last_topology = state.topology;
-    parallel_stage(state, Stage::interest, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {
+    if (!state.any_view_change && !topology_changed && !state.views_changed)
+        return; // nothing has moved, and nobody looks elsewhere
+    state.views_changed = false;
+    parallel_stage(state, Stage::interest, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {
             if (id + 1 < end)
                 prefetch_chunks(state.clients[id + 1]);

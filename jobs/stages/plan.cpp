@@ -175,7 +175,7 @@ u64 hash_of_view(const ServerState& state, const ClientState& client) {
 void run_plan_stage(ServerState& state) {
     state.keys.begin_tick(state.tick);
     const u32 hash_ticks = state.config.hash_ticks;
-    parallel_stage(state, Stage::plan, state.clients.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32 index) {
+    parallel_stage(state, Stage::plan, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32 index) {
         for (u32 id = begin; id < end; ++id) {
             ClientState& client = state.clients[id];
             if (id + 1 < end)

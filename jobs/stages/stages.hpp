@@ -14,6 +14,12 @@ void run_plan_stage(ServerState& state);      // over clients: what to send now,
 void run_encode_stage(ServerState& state);    // over keys: one payload each
 void run_assemble_stage(ServerState& state);  // over clients: messages of at most one packet, handed to the backend
 
+/// Clients a piece: enough pieces to balance, few enough that taking one costs nothing.
+inline u32 client_grain(const ServerState& state) {
+    const u32 even = static_cast<u32>(state.clients.size()) / (state.executor->worker_count() * 8);
+    return even < 1 ? 1 : even > 64 ? 64 : even;
+}
+
 /// Runs f(begin, end, WorkerState&, worker) in parallel and adds the time to the stage's.
 template <class F>
 void parallel_stage(ServerState& state, Stage stage, u32 count, u32 grain, F&& f) {

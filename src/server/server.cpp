@@ -166,7 +166,7 @@ struct Receiver final : ServerBackendSink {
         client.acks.reserve(16);
         client.records.resize(std::min(64u, state.config.records_max));
         client.sections.resize(512);
-        client.view_changed = true;
+        client.view_changed = state.views_changed = true;
         client.last_sent_tick = state.tick;
         ++state.joined_count;
         if (state.events.on_join)
@@ -304,7 +304,7 @@ void View::follow(Entity entity, Options options) {
     client.has_focus = true;
     client.has_point = false;
     client.radius = static_cast<i32>(options.radius / state_->layout.spatial_step);
-    client.view_changed = client.attention = true;
+    client.view_changed = client.attention = state_->views_changed = true;
 }
 
 void View::look_at(double a, double b, Options options) {
@@ -315,7 +315,7 @@ void View::look_at(double a, double b, Options options) {
     client.point[0] = static_cast<i32>(std::clamp(a / step, -reach, reach));
     client.point[1] = static_cast<i32>(std::clamp(b / step, -reach, reach));
     client.radius = static_cast<i32>(options.radius / step);
-    client.view_changed = client.attention = true;
+    client.view_changed = client.attention = state_->views_changed = true;
 }
 
 namespace {
@@ -329,7 +329,7 @@ Hidden* find_hidden(ClientState& client, Entity entity) {
 
 void View::hide(Entity entity) {
     ClientState& client = state_->clients[client_];
-    client.view_changed = client.attention = true;
+    client.view_changed = client.attention = state_->views_changed = true;
     if (Hidden* found = find_hidden(client, entity)) {
         found->entity_id = entity.entity_id; // the slot has a new entity
         return;
@@ -345,7 +345,7 @@ void View::show(Entity entity) {
         return;
     std::copy(found + 1, client.hidden.end(), found);
     client.hidden.pop_back();
-    client.view_changed = client.attention = true;
+    client.view_changed = client.attention = state_->views_changed = true;
 }
 
 bool View::hidden(Entity entity) const {

@@ -198,6 +198,7 @@ struct ServerState {
     Array<u64> unbound_alive;              // entity_id of those that lost Replicated this tick; sorted after use
     bool any_dirty = false;                // a chunk changed at this tick
     bool any_view_change = false;
+    bool views_changed = false; // some client's view_changed
     Array<u32> homeless; // entity_idx of replicated entities without a lane (chunks_max): tried again each tick
     struct Closing {
         ClientId client;
