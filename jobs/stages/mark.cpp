@@ -97,7 +97,8 @@ void run_mark_stage(ServerState& state) {
         piece_count += (used + blocks_a_piece - 1) / blocks_a_piece;
     }
     const SpatialFields fields = state.layout.spatial_component >= 0 ? spatial_fields(state.layout) : SpatialFields{};
-    parallel_stage(state, Stage::mark, piece_count, piece_count / (state.executor->worker_count() * 8) + 1, [&](u32 begin, u32 end, WorkerState& worker, u32) {
+    const u32 grain = piece_count / (state.executor->worker_count() * 8) + 1;
+    parallel_stage(state, Stage::mark, piece_count, grain, [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 piece = begin; piece < end; ++piece) {
             u32 p = pool_count - 1;
             while (pieces[p].first_piece > piece)
