@@ -118,13 +118,7 @@ scenarios::Run run_naive(const Options& options, bool& failed) {
     else
         std::fprintf(stderr, "%s: %s\n", options.scenario->name, problem.c_str());
     failed |= !motion;
-    run.scenario = options.scenario->name;
-    run.executor = options.executor;
-    run.engine = "naive";
-    run.workers = options.workers;
-    run.seed = options.seed;
-    run.quick = options.quick;
-    run.repeat = plan_of(options).windows;
+    describe(run, options, "naive");
     return run;
 }
 

@@ -309,13 +309,7 @@ scenarios::Run run_throng(const Options& options, bool& failed) {
             run = engine->run(failed);
     }
     failed |= !motion;
-    run.scenario = options.scenario->name;
-    run.executor = options.executor;
-    run.engine = "throng";
-    run.workers = options.workers;
-    run.seed = options.seed;
-    run.quick = options.quick;
-    run.repeat = plan_of(options).windows;
+    describe(run, options, "throng");
     return run;
 }
 

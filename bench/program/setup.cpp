@@ -59,4 +59,14 @@ std::unique_ptr<scenarios::Motion> make_motion(const Options& options, scenarios
                                                     s.tick_hz);
 }
 
+void describe(scenarios::Run& run, const Options& options, const char* engine) {
+    run.scenario = options.scenario->name;
+    run.executor = options.executor;
+    run.engine = engine;
+    run.workers = options.workers;
+    run.seed = options.seed;
+    run.quick = options.quick;
+    run.repeat = plan_of(options).windows;
+}
+
 } // namespace bench

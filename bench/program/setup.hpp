@@ -46,6 +46,9 @@ std::unique_ptr<scenarios::Motion> make_motion(const Options& options, scenarios
 
 inline constexpr throng::TimeUs tick_us(const scenarios::Scenario& scenario) { return 1'000'000 / scenario.tick_hz; }
 
+/// Fills in what a run was made with.
+void describe(scenarios::Run& run, const Options& options, const char* engine);
+
 /// One run of an engine: the median over its windows. Prints what is wrong to stderr and sets `failed`.
 scenarios::Run run_throng(const Options& options, bool& failed);
 scenarios::Run run_naive(const Options& options, bool& failed);

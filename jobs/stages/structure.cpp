@@ -34,12 +34,16 @@ Target target_of(ServerState& state, u32 entity_idx) {
     return {true, state.grid.cell_of(static_cast<i32>(steps[0]), static_cast<i32>(steps[1]))};
 }
 
+InterestGrid::ChunkList& list_of(ServerState& state, Target target) {
+    return target.spatial ? state.grid.chunks(target.cell) : state.everywhere;
+}
+
 /// A chunk of the list with a free lane, or a new one; no_chunk when chunks_max is reached.
 u32 chunk_with_room(ServerState& state, Target target) {
-    InterestGrid::ChunkList& list = target.spatial ? state.grid.chunks(target.cell) : state.everywhere;
-    for (u32 number = list.first; number != no_chunk; number = state.mirror.chunk(number).next_in_cell)
-        if (~state.mirror.chunk(number).alive)
-            return number;
+    InterestGrid::ChunkList& list = list_of(state, target);
+    for (; list.open != no_chunk; list.open = state.mirror.chunk(list.open).next_in_cell)
+        if (~state.mirror.chunk(list.open).alive)
+            return list.open;
     if (state.mirror.chunk_count() >= state.config.chunks_max)
         return no_chunk;
     CellPosition at;
@@ -51,7 +55,7 @@ u32 chunk_with_room(ServerState& state, Target target) {
         list.first = chunk.number;
     else
         state.mirror.chunk(list.last).next_in_cell = chunk.number;
-    list.last = chunk.number;
+    list.last = list.open = chunk.number;
     const u32 sets = (chunk.number + 1) * state.layout.component_count;
     state.touched.resize(sets);
     state.marked_rows.resize(sets * lane_count);
@@ -81,6 +85,7 @@ bool take_lane(ServerState& state, u32 entity_idx, Target target) {
     }
     Chunk& chunk = state.mirror.chunk(number);
     const u32 lane = static_cast<u32>(std::countr_zero(~chunk.alive));
+    state.occupied_chunks += chunk.alive == 0;
     chunk.alive |= u64(1) << lane;
     chunk.entity_idx[lane] = entity_idx;
     chunk.places.a[lane] = chunk.places.b[lane] = 0xff;
@@ -104,6 +109,9 @@ void leave_lane(ServerState& state, u32 place) {
         return;
     Chunk& chunk = state.mirror.chunk(place / lane_count);
     chunk.alive &= ~(u64(1) << place % lane_count);
+    state.occupied_chunks -= chunk.alive == 0;
+    InterestGrid::ChunkList& list = list_of(state, {chunk.spatial, chunk.cell});
+    list.open = std::min(list.open, chunk.number);
     chunk.view_tick = state.tick;
     touch_lane(state, chunk, place % lane_count, true);
 }

@@ -83,8 +83,7 @@ const TickReport& Server::tick(TimeUs now) {
     report.tick = state.tick;
     report.clients = state.joined_count;
     report.entities = state.entity_count;
-    for (u32 number = 0; number < state.mirror.chunk_count(); ++number)
-        report.chunks += state.mirror.chunk(number).alive != 0;
+    report.chunks = state.occupied_chunks;
     report.malformed_messages = std::exchange(state.malformed, 0);
     report.hashes_equal = std::exchange(state.hashes_equal, 0);
     report.hashes_different = std::exchange(state.hashes_different, 0);

@@ -186,6 +186,7 @@ struct ServerState {
     Array<u32> net_generations;
     Array<u32> net_free;
     u32 entity_count = 0;
+    u32 occupied_chunks = 0; // that hold an entity
     // [chunk * component_count + component], cleared by capture:
     Array<u64> touched;        // lanes to look up again; written by structure
     Array<u32> marked_rows;    // [that * 64 + lane]: 1 + row of a changed component in its pool; 0: none. One writer each in mark

@@ -47,6 +47,7 @@ public:
     struct ChunkList {
         u32 first = 0xffffffffu; // first chunk, or none; more through next_in_cell
         u32 last = 0xffffffffu;
+        u32 open = 0xffffffffu; // no chunk before this one has a free lane
     };
     ChunkList& chunks(u32 cell) { return lists_[cell]; }
 
