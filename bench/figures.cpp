@@ -115,6 +115,8 @@ std::string to_json(const std::vector<Run>& runs) {
         run_separator = ",\n {";
         if (!r.bench_case.empty())
             add(out, {", \"case\": ", quoted(r.bench_case)});
+        if (!r.cache.empty())
+            add(out, {", \"cache\": ", quoted(r.cache)});
         add(out, {", \"workers\": ", std::to_string(r.workers), ", \"executor\": ", quoted(r.executor)});
         add(out, {", \"engine\": ", quoted(r.engine)});
         add(out, {", \"seed\": ", std::to_string(r.seed), ", \"repeat\": ", std::to_string(r.repeat)});
@@ -163,12 +165,13 @@ std::string to_csv(const std::vector<Run>& runs) {
         for (const auto& [name, value] : r.figures)
             if (std::find(names.begin(), names.end(), name) == names.end())
                 names.push_back(name);
-    std::string out = "scenario,case,engine,executor,workers,seed,repeat,quick,output_hash";
+    std::string out = "scenario,case,cache,engine,executor,workers,seed,repeat,quick,output_hash";
     for (const std::string& name : names)
         add(out, {",", csv_cell(name)});
     out += '\n';
     for (const Run& r : runs) {
-        add(out, {csv_cell(r.scenario), ",", csv_cell(r.bench_case), ",", r.engine, ",", r.executor, ",", std::to_string(r.workers), ","});
+        add(out, {csv_cell(r.scenario), ",", csv_cell(r.bench_case), ",", r.cache, ",", r.engine, ",", r.executor, ",",
+                  std::to_string(r.workers), ","});
         add(out, {std::to_string(r.seed), ",", std::to_string(r.repeat), ",", r.quick ? "true" : "false", ",", r.output_hash});
         for (const std::string& name : names) {
             const double* value = r.get(name);

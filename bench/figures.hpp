@@ -11,6 +11,7 @@ namespace scenarios {
 /// One run. Figures keep the order in which they were first set; names are those of bench.schema.json.
 struct Run {
     std::string scenario = {}, bench_case = {}, executor = "serial", engine = "throng", output_hash = {};
+    std::string cache = {}; // ECS cases: "warm" or "cold"
     std::uint32_t workers = 1, repeat = 1;
     std::uint64_t seed = 1;
     bool quick = false;

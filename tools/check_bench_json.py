@@ -4,8 +4,8 @@
 usage: check_bench_json.py THRONG_BENCH SCHEMA [bench options...]
 
 Runs the program with the options and --json, and validates the file against the parts of JSON Schema that the schema uses
-(type, required, properties, additionalProperties, items, enum, minimum, minItems, pattern). Exit 0: valid, and encodes equal
-distinct_keys in every run of the engine; 1: not.
+(type, required, properties, additionalProperties, items, enum, minimum, minItems, pattern). Exit 0: valid, encodes equal
+distinct_keys in every run of the engine, and each ECS case says what it measured, once; 1: not.
 """
 import json
 import pathlib
@@ -48,6 +48,24 @@ def check(value, schema, where):
     return errors
 
 
+def check_ecs(runs):
+    errors = []
+    for run in runs:
+        where = f'{run["scenario"]}/{run.get("case")}'
+        errors += [f'{where}: {name} is missing' for name in ('case', 'cache', 'entities') if name not in run]
+        figure = 'bytes_per_entity' if run['scenario'] == 'ecs_memory' else 'ns_per_op'
+        if not run.get(figure, 0) > 0:
+            errors.append(f'{where}: no {figure}')
+        if run['scenario'] == 'ecs_each' and run['workers'] == 1 and not run.get('ratio_to_vector', 0) > 0:
+            errors.append(f'{where}: no ratio_to_vector')
+    cases = [(run['scenario'], run.get('case')) for run in runs]
+    if len(set(cases)) != len(cases):
+        errors.append('a case appears twice')
+    if runs and len({run['scenario'] for run in runs}) not in (1, 9):
+        errors.append('one ECS scenario or all nine are expected')
+    return errors
+
+
 def main():
     if len(sys.argv) < 3 or '--help' in sys.argv:
         print(__doc__)
@@ -63,6 +81,7 @@ def main():
     for run in output.get('runs', []):
         if run.get('engine') == 'throng' and run.get('encodes') != run.get('distinct_keys'):
             errors.append('encodes differ from distinct_keys')
+    errors += check_ecs([run for run in output.get('runs', []) if run.get('scenario', '').startswith('ecs_')])
     print('\n'.join(errors) or f'{len(output["runs"])} runs valid')
     return 1 if errors else 0
 

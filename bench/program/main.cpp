@@ -1,5 +1,5 @@
 // throng_bench: one program for all scenarios and engines. docs/tuning.md says how to read it.
-#include "bench/program/setup.hpp"
+#include "bench/program/run_ecs.hpp"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -22,7 +22,9 @@ const char* const usage =
     "  --executor KIND        serial, threads or tbb (default: serial for one worker, tbb for more)\n"
     "  --engine NAME          throng (default) or naive\n"
     "  --repeat R             windows that the measured ticks are split into; the median is reported (default 5)\n"
-    "  --quick                100 + 20 ticks instead of 200 + 100\n"
+    "                         ECS scenarios: rounds in which each case runs once\n"
+    "  --case TEXT            of an ECS scenario only the cases whose names contain TEXT\n"
+    "  --quick                100 + 20 ticks instead of 200 + 100; ECS scenarios: fewer entities\n"
     "  --no-baselines         only this engine: no naive_ratio, no speedup\n"
     "  --seed N               default 1\n"
     "  --clients N, --cell M, --history N, --compression automatic|never|always    override the scenario's\n"
@@ -50,6 +52,22 @@ void list() {
     for (const scenarios::Scenario& s : scenarios::all_scenarios())
         std::printf("%-18s %7u entities, %u %% moving, %5u clients, radius %g m\n", s.name, s.entities, s.moving_percent, s.clients,
                     static_cast<double>(s.radius_m));
+    for (const char* name : bench::ecs_scenarios())
+        std::printf("%-18s %s\n", name, std::strcmp(name, "ecs") == 0 ? "all of the ECS scenarios" : "cases of the ECS, one run each");
+}
+
+/// One line a case.
+void print_ecs(const std::vector<scenarios::Run>& runs) {
+    for (const scenarios::Run& run : runs) {
+        const double* bytes = run.get("bytes_per_entity");
+        const double* ns = run.get("ns_per_op"); // one of the two is there
+        const double* ratio = run.get("ratio_to_vector");
+        std::printf("%-12s %-32s ", run.scenario.c_str(), run.bench_case.c_str());
+        std::printf("%10.4g %s", *(bytes ? bytes : ns), bytes ? "bytes an entity" : "ns");
+        if (ratio)
+            std::printf(", %.2f x a plain loop", *ratio);
+        std::printf("%s\n", run.cache == "cold" ? ", cold" : "");
+    }
 }
 
 void print(const scenarios::Run& run) {
@@ -79,6 +97,13 @@ bool check_hash(const std::string& path, const scenarios::Run& run) {
     return false;
 }
 
+void write_outputs(const std::vector<scenarios::Run>& runs, const std::string& json, const std::string& csv) {
+    if (!json.empty() && !scenarios::write_file(json, scenarios::to_json(runs)))
+        refuse("cannot write " + json);
+    if (!csv.empty() && !scenarios::write_file(csv, scenarios::to_csv(runs)))
+        refuse("cannot write " + csv);
+}
+
 double figure(const scenarios::Run& run, const char* name) {
     const double* value = run.get(name);
     return value ? *value : 0;
@@ -88,7 +113,7 @@ double figure(const scenarios::Run& run, const char* name) {
 
 int main(int argc, char** argv) {
     Options options;
-    std::string scenario = "dispersed", json, csv, hash, executor, dictionary_path;
+    std::string scenario = "dispersed", filter, json, csv, hash, executor, dictionary_path;
     options.traces = "";
     std::vector<std::byte> dictionary;
     for (int i = 1; i < argc; ++i) {
@@ -110,6 +135,8 @@ int main(int argc, char** argv) {
             return list(), 0;
         else if (option == "--scenario")
             scenario = value();
+        else if (option == "--case")
+            filter = value();
         else if (option == "--workers")
             options.workers = static_cast<u32>(number("--workers", value(), 1, 64));
         else if (option == "--executor")
@@ -144,6 +171,16 @@ int main(int argc, char** argv) {
             hash = value();
         else
             refuse("unknown option \"" + option + "\" (--help lists them)");
+    }
+    if (bench::is_ecs_scenario(scenario)) {
+        std::vector<scenarios::Run> runs = bench::run_ecs(options, scenario, filter);
+        if (runs.empty())
+            refuse("no case of " + scenario + " has \"" + filter + "\" in its name");
+        print_ecs(runs);
+        for (scenarios::Run& run : runs)
+            run.machine = scenarios::machine_description();
+        write_outputs(runs, json, csv);
+        return 0;
     }
     options.scenario = scenarios::find_scenario(scenario.c_str());
     if (!options.scenario)
@@ -198,10 +235,7 @@ int main(int argc, char** argv) {
         run.machine = scenarios::machine_description();
         print(run);
     }
-    if (!json.empty() && !scenarios::write_file(json, scenarios::to_json(runs)))
-        refuse("cannot write " + json);
-    if (!csv.empty() && !scenarios::write_file(csv, scenarios::to_csv(runs)))
-        refuse("cannot write " + csv);
+    write_outputs(runs, json, csv);
     if (options.hash && !check_hash(hash, runs[0]))
         failed = true;
     return failed ? 1 : 0;

@@ -28,7 +28,11 @@ TEST_SUITE("scenarios") {
               "\"ack\": {\"cpu_ns\": 10, \"wall_ns\": 20.5, \"parallel\": true}}}\n]}\n");
         const std::string csv = to_csv({run});
         CHECK(csv.find("quick,output_hash,pairs,bytes_per_pair,speedup\n") != std::string::npos);
-        CHECK(csv.find("\"crowd \"\"x\"\"\",,throng,serial,1,1,1,false,,3,5.25,\n") != std::string::npos);
+        CHECK(csv.find("\"crowd \"\"x\"\"\",,,throng,serial,1,1,1,false,,3,5.25,\n") != std::string::npos);
+        Run ecs;
+        ecs.scenario = "ecs_each", ecs.bench_case = "each_pos12_1m", ecs.cache = "warm";
+        CHECK(to_json({ecs}).find("\"ecs_each\", \"case\": \"each_pos12_1m\", \"cache\": \"warm\", \"workers\"") != std::string::npos);
+        CHECK(to_csv({ecs}).find("\necs_each,each_pos12_1m,warm,throng,") != std::string::npos);
         CHECK(hash_text(1, 0xab) == "000000000000000100000000000000ab");
     }
 
