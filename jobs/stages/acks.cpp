@@ -27,12 +27,8 @@ template <class Companions>
 void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, Companions&& companions) {
     lanes &= view.known;
     u64 usable = lanes; // lanes that this ack may take out of limbo: not those bound or shown anew after T
-    if (u64 in_limbo = lanes & view.limbo) {
-        u64 blocked = rebound_since(chunk, tick);
-        if (tick_newer(view.struct_tick, tick))
-            blocked |= view.struct_lanes;
-        usable &= ~(in_limbo & blocked);
-    }
+    if (const u64 in_limbo = lanes & view.limbo)
+        usable &= ~(in_limbo & rebound_since(chunk, tick));
     // R2: a lane that is not visible was carried as gone, else it would be blocked.
     const u64 gone = usable & ~view.visible;
     view.known &= ~gone;
@@ -45,8 +41,10 @@ void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, Co
         const u64 stranded = view.known & ~view.limbo & ~lanes & since;
         const u64 gained = usable & (view.limbo | since);
         if (std::popcount(gained) < std::popcount(stranded) && static_cast<i32>(tick - view.baseline) <= held_back_ticks_max &&
-            std::popcount(gained) < std::popcount(stranded & ~companions()))
-            return; // B would strand more lanes than it gains
+            std::popcount(gained) < std::popcount(stranded & ~companions())) {
+            view.pending |= gained; // B would strand more lanes than it gains; this ack will not be heard again
+            return;
+        }
         const u64 valid = (view.known & ~view.limbo & ~lanes & ~since) | usable;
         view.limbo = seeded_bug(SeededBug::dropped_limbo_lane) ? 0 : view.known & ~valid;
         view.baseline = tick;
@@ -188,8 +186,6 @@ void process_client(ServerState& state, ClientState& client, WorkerState& worker
     if (client.oldest_message == client.next_message)
         return;
     acks.infer_losses();
-    // struct_lanes matter only while an older message may still be acknowledged; the interest stage clears them by this tick.
-    client.oldest_in_flight = client.oldest_message == client.next_message ? state.tick : acks.record(client.oldest_message).tick;
 }
 
 } // namespace

@@ -209,6 +209,7 @@ void Assembler::run() {
         open = close(Channel::unreliable, {worker_.message.data(), used_});
     if (!open)
         client_.attention = true;
+    client_.tokens -= static_cast<i32>(client_bytes_ * 16);
     const u32 heartbeat = state_.config.heartbeat_ticks;
     const bool due = heartbeat && state_.tick - client_.last_sent_tick >= heartbeat;
     if (open && client_.last_sent_tick != state_.tick && (due || (client_.hash_wanted && client_.settled_tick == client_.hash_tick)))

@@ -5,6 +5,7 @@
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace throng {
 namespace {
@@ -98,7 +99,11 @@ void encode_key(ServerState& state, WorkerState& worker, Key& key) {
         for (u32 i = 1; i < encoder.part_count; ++i)
             bytes += parts[i].bytes;
     }
-    if (!key.full) { // what a lane cost, for estimates; sums do not depend on the order
+    // What a lane cost, for estimates; sums do not depend on the order.
+    if (key.full) {
+        worker.full_lanes += static_cast<u64>(std::popcount(key.lanes));
+        worker.full_bytes += bytes;
+    } else {
         __atomic_fetch_add(&chunk.encoded_lanes, static_cast<u64>(std::popcount(key.lanes)), __ATOMIC_RELAXED);
         __atomic_fetch_add(&chunk.encoded_bytes, static_cast<u64>(bytes), __ATOMIC_RELAXED);
     }
@@ -119,6 +124,18 @@ void order_keys(ServerState& state) {
         state.key_starts[chunk + 1] += state.key_starts[chunk];
     state.key_order.resize(state.keys.total());
     each_key([&](KeyTable::Ref ref) { state.key_order[state.key_starts[state.keys.key(ref).chunk]++] = ref; });
+}
+
+/// What a lane in full costs changes slowly with the kinds of entities that appear: a mean over about the last 2^10 of them.
+void learn_full_cost(ServerState& state) {
+    u64 lanes = 0, bytes = 0;
+    for (WorkerState& worker : state.workers) {
+        lanes += std::exchange(worker.full_lanes, 0);
+        bytes += std::exchange(worker.full_bytes, 0);
+    }
+    constexpr u64 memory = 1024;
+    if (lanes)
+        state.full_lane_cost = static_cast<u32>((state.full_lane_cost * memory + bytes * 16) / (memory + lanes));
 }
 
 /// What encoding key number i needs is three loads deep (chunk, version table, blocks): each is fetched while an earlier key is
@@ -160,6 +177,7 @@ void run_encode_stage(ServerState& state) {
         }
     });
     state.report.keys = total;
+    learn_full_cost(state);
     if (state.config.budget_bytes)
         for (const u32 number : state.touched_list) {
             Chunk& chunk = state.mirror.chunk(number);

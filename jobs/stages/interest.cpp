@@ -69,7 +69,7 @@ void rebuild_chunks(ServerState& state, ClientState& client, WorkerState& worker
         else {
             ClientChunk view;
             view.chunk = number;
-            view.baseline = view.struct_tick = view.sent_tick = state.tick;
+            view.baseline = view.sent_tick = state.tick;
             worker.merged.push_back(view);
         }
     }
@@ -110,7 +110,7 @@ u64 visible_lanes(const ServerState& state, const ClientState& client, const Chu
 }
 
 /// R4: what a difference in visibility means for one (client, chunk).
-void update_view(ServerState& state, ClientState& client, ClientChunk& view, const Chunk& chunk, u64 visible) {
+void update_view(ServerState& state, ClientState& client, WorkerState& worker, ClientChunk& view, const Chunk& chunk, u64 visible) {
     const u64 rebound =
         (chunk.dirty_tick == state.tick && !seeded_bug(SeededBug::reused_lane) ? chunk.rebound : 0) & (view.known | visible | view.visible);
     const u64 appeared_or_left = view.visible ^ visible;
@@ -118,15 +118,33 @@ void update_view(ServerState& state, ClientState& client, ClientChunk& view, con
     view.visible = visible;
     if (!structural)
         return;
-    // Re-bindings are in the mirror's ring for all clients; only private changes of visibility are kept here.
-    if (const u64 own = appeared_or_left & ~rebound) {
-        view.struct_tick = state.tick;
-        view.struct_lanes |= own;
-    }
+    // Re-bindings are in the mirror's ring for all clients; private changes of visibility are told to the records in flight.
+    if (const u64 own = appeared_or_left & ~rebound)
+        worker.withdrawn.push_back({view.chunk, own});
     promote_baseline(view, chunk, state.tick); // before limbo makes it impossible
     view.limbo |= structural & view.known;
     view.pending |= structural & view.known;
     client.attention = true;
+}
+
+/// R4: what was sent before a lane appeared or left says nothing about it any more, so it is taken out of the records of older
+/// messages. Exact for each lane: a tick per chunk would hold back all acks of a chunk at the edge of a moving view for ever.
+void withdraw(ClientState& client, const Array<WorkerState::Withdrawn>& withdrawn) {
+    for (u32 message = client.oldest_message; message != client.next_message; ++message) {
+        const MessageRecord& record = client.records[message & (client.records.size() - 1)];
+        if (record.state == record_free)
+            continue;
+        u32 at = 0; // both lists ascend by chunk
+        for (u32 i = 0; i < record.count; ++i) {
+            SectionRecord& section = client.sections[(record.first + i) & (client.sections.size() - 1)];
+            while (at < withdrawn.size() && withdrawn[at].chunk < section.chunk)
+                ++at;
+            if (at == withdrawn.size())
+                break;
+            if (withdrawn[at].chunk == section.chunk)
+                section.lanes &= ~withdrawn[at].lanes;
+        }
+    }
 }
 
 void update_client(ServerState& state, ClientState& client, WorkerState& worker, bool topology_changed) {
@@ -138,14 +156,17 @@ void update_client(ServerState& state, ClientState& client, WorkerState& worker,
     client.view_changed = false;
     if (!changed && !topology_changed && !state.any_view_change)
         return;
+    worker.withdrawn.clear();
     for (u32 i = 0; i < client.chunks.size(); ++i) {
         if (i + 3 < client.chunks.size())
             state.mirror.prefetch_places(client.chunks[i + 3].chunk);
         ClientChunk& view = client.chunks[i];
         const Chunk& chunk = state.mirror.chunk(view.chunk);
         if (changed || chunk.view_tick == state.tick || (view.visible == 0 && view.known == 0))
-            update_view(state, client, view, chunk, visible_lanes(state, client, chunk, sees_space));
+            update_view(state, client, worker, view, chunk, visible_lanes(state, client, chunk, sees_space));
     }
+    if (worker.withdrawn.size())
+        withdraw(client, worker.withdrawn);
 }
 
 } // namespace

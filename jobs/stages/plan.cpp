@@ -74,20 +74,24 @@ u32 Plan::estimate(const ClientChunk& view, u64 lanes) const {
 void Plan::with_budget() {
     const i32 budget = static_cast<i32>(state.config.budget_bytes) * 16;
     client.tokens = std::min(client.tokens + budget, budget * 2);
-    // The longest unsent first; a chunk that holds gone lanes or has never been sent counts double.
+    // The longest unsent first, but a chunk that goes in full although the client holds it already waits twice as long. Else one
+    // jam of full states, each several times as large as a delta, keeps every baseline waiting until the ring has dropped it.
     for (WorkerState::Candidate& candidate : worker.candidates) {
         const ClientChunk& view = client.chunks[candidate.client_chunk];
-        candidate.urgency = (state.tick - view.sent_tick) * ((view.known & ~view.visible) || !view.known ? 2 : 1);
+        const bool first = !view.known || (view.known & ~view.visible);
+        const bool delta = (view.known & ~view.limbo) && serving(state.mirror.chunk(view.chunk), view.baseline) >= 0;
+        candidate.urgency = (state.tick - view.sent_tick) * (first || delta ? 2 : 1);
     }
     std::sort(worker.candidates.begin(), worker.candidates.end(), [](const auto& x, const auto& y) {
         return x.urgency != y.urgency ? x.urgency > y.urgency : x.client_chunk < y.client_chunk;
     });
     u32 chosen = 0;
+    i32 left = client.tokens; // assemble takes what was really sent
     for (const WorkerState::Candidate& candidate : worker.candidates) {
-        if (client.tokens <= 0)
+        if (left <= 0)
             break;
         const ClientChunk& view = client.chunks[candidate.client_chunk];
-        client.tokens -= static_cast<i32>(estimate(view, wanted(view)));
+        left -= static_cast<i32>(estimate(view, wanted(view)));
         ++chosen;
     }
     if (chosen < worker.candidates.size()) {
@@ -120,8 +124,6 @@ void plan_client(Plan plan) {
         if (index + 3 < client.chunks.size())
             state.mirror.prefetch(client.chunks[index + 3].chunk);
         ClientChunk& view = client.chunks[index];
-        if (view.struct_lanes && !tick_newer(view.struct_tick, client.oldest_in_flight))
-            view.struct_lanes = 0;
         if (any_dirty && (state.dirty_chunks[view.chunk / 64] >> view.chunk % 64 & 1)) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
             promote_baseline(view, chunk, state.tick);

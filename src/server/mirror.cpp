@@ -2,6 +2,7 @@
 #include "src/memory/huge_pages.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 
@@ -107,6 +108,9 @@ void Mirror::open_version(Chunk& chunk, Tick tick) {
             }
         }
         chunk.newest_dropped = chunk.ticks[oldest];
+        chunk.dropped_lanes |= chunk.version_dirty[oldest];
+        for (u64 left = chunk.version_dirty[oldest]; left; left &= left - 1)
+            chunk.lane_dropped[std::countr_zero(left)] = chunk.newest_dropped;
         chunk.dropped_any = true;
         --chunk.version_count;
     }
@@ -120,6 +124,15 @@ void Mirror::open_version(Chunk& chunk, Tick tick) {
     chunk.version_dirty[chunk.newest] = 0;
     chunk.version_rebound[chunk.newest] = 0;
     chunk.fresh = 0;
+}
+
+u64 dropped_since(const Chunk& chunk, Tick after) {
+    u64 mask = 0;
+    for (u64 left = chunk.dropped_lanes; left; left &= left - 1) {
+        const u32 lane = static_cast<u32>(std::countr_zero(left));
+        mask |= u64(tick_newer(chunk.lane_dropped[lane], after)) << lane;
+    }
+    return mask;
 }
 
 std::byte* Mirror::writable(Chunk& chunk, u32 component) {

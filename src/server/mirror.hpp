@@ -45,6 +45,8 @@ struct alignas(64) Chunk {
     u32 lane_cost = 0;
     u64 encoded_lanes = 0; // sums of this tick; atomic
     u64 encoded_bytes = 0;
+    u64 dropped_lanes = 0;             // lanes that changed in a version that the ring has dropped
+    Tick lane_dropped[lane_count] = {}; // of these, tick of the newest one
     // per component, arrays of Mirror::component_count
     u64 (*counters)[2] = nullptr; // insert counters now
     OpaqueLanes** opaque = nullptr;
@@ -138,7 +140,11 @@ private:
     u64 bytes_ = 0;
 };
 
-/// Lanes changed in (after, until]; all ones when the ring cannot know (R4).
+/// Lanes of which a dropped version newer than `after` held a change.
+u64 dropped_since(const Chunk& chunk, Tick after);
+
+/// Lanes changed in (after, until]. Of versions that the ring has dropped, a lane's last change counts, even if it is newer than
+/// `until`: that errs towards changed (R4).
 inline u64 changed(const Chunk& chunk, Tick after, Tick until) {
     u64 mask = 0;
     u32 version = chunk.newest;
@@ -150,10 +156,10 @@ inline u64 changed(const Chunk& chunk, Tick after, Tick until) {
             mask |= chunk.version_dirty[version];
         version = version == 0 ? history_max - 1 : version - 1;
     }
-    return chunk.dropped_any && tick_newer(chunk.newest_dropped, after) ? ~u64(0) : mask;
+    return chunk.dropped_any && tick_newer(chunk.newest_dropped, after) ? mask | dropped_since(chunk, after) : mask;
 }
 
-/// Lanes whose occupant changed after `after`; all ones when the ring cannot know.
+/// Lanes whose occupant changed after `after`, or that changed at all in a dropped version after it.
 inline u64 rebound_since(const Chunk& chunk, Tick after) {
     u64 mask = 0;
     u32 version = chunk.newest;
@@ -163,7 +169,7 @@ inline u64 rebound_since(const Chunk& chunk, Tick after) {
         mask |= chunk.version_rebound[version];
         version = version == 0 ? history_max - 1 : version - 1;
     }
-    return chunk.dropped_any && tick_newer(chunk.newest_dropped, after) ? ~u64(0) : mask;
+    return chunk.dropped_any && tick_newer(chunk.newest_dropped, after) ? mask | dropped_since(chunk, after) : mask;
 }
 
 /// Ring index of the version that serves a baseline tick: the newest not newer than it; -1 when it has been dropped (R14).

@@ -27,10 +27,8 @@ struct alignas(64) ClientChunk {
     u64 known = 0;        // lanes it may hold
     u64 limbo = 0;        // known lanes without a usable baseline: sent in full
     u64 pending = 0;      // known lanes with something unsent
-    u64 struct_lanes = 0; // lanes whose visibility changed at or before struct_tick, since the oldest message in flight
     u32 chunk = 0;
     Tick baseline = 0; // B
-    Tick struct_tick = 0;
     Tick sent_tick = 0; // last section sent, for priorities
     u16 in_flight = 0;  // sections in unlost records
     u16 unused[3] = {};
@@ -100,7 +98,6 @@ struct ClientState {
     bool any_acked = false;
     Tick newest_acked_tick = 0;  // of acked messages
     i32 round_trip_eighths = 32; // smoothed, in 1/8 ticks
-    Tick oldest_in_flight = 0;   // tick of the oldest unresolved message; the present one if there is none
     // this tick
     Array<Send> sends;
     Array<AckBlock> acks; // inbox, filled by receive, emptied by the acks stage
@@ -122,7 +119,7 @@ struct ClientState {
 /// Counters and scratch of one worker, on lines of its own.
 struct alignas(128) WorkerState {
     explicit WorkerState(Allocator a)
-        : arena(a), moves(a), dangling(a), cells(a), numbers(a), merged(a), candidates(a), message(a), opaque(a), lanes(a) {}
+        : arena(a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), candidates(a), message(a), opaque(a), lanes(a) {}
     WorkerState(WorkerState&&) = default;
     WorkerState& operator=(WorkerState&&) = default;
     TickReport counts; // summed into the report
@@ -142,6 +139,11 @@ struct alignas(128) WorkerState {
     Array<u32> cells;
     Array<u32> numbers;
     Array<ClientChunk> merged;
+    struct Withdrawn { // lanes of a chunk that appeared to or left a client
+        u32 chunk;
+        u64 lanes;
+    };
+    Array<Withdrawn> withdrawn; // ascending by chunk
     struct Candidate {
         u32 client_chunk;
         u32 urgency;
@@ -156,7 +158,7 @@ struct alignas(128) WorkerState {
     };
     Array<InMessage> lanes;
     SectionScratch* scratch = nullptr;
-    u64 stage_started = 0;
+    u64 full_lanes = 0, full_bytes = 0; // encoded in full this tick
 };
 
 struct ServerState {
@@ -217,7 +219,7 @@ struct ServerState {
     u32 message_bytes = 1200; // a packet
     u32 payload_bytes = 1100; // largest payload that fits a packet
     u32 ordered_bytes = 0;
-    u32 full_lane_cost = 0; // estimate of a lane in full, 1/16 bytes
+    u32 full_lane_cost = 0; // estimate of a lane in full, 1/16 bytes: learnt from what was encoded
     u64 malformed = 0;      // since the last report
     u64 hashes_equal = 0, hashes_different = 0;
     u32 pending_limits = 0;

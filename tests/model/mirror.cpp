@@ -17,6 +17,9 @@ Mirror::Captured Mirror::capture(Tick tick, const Lanes& lanes) {
         ring_.push_back(fresh);
         if (int(ring_.size()) > depth_) {
             newest_dropped_ = ring_.front().tick;
+            for (int lane = 0; lane < lane_count; ++lane)
+                if (has(ring_.front().dirty, lane))
+                    lane_dropped_[lane] = newest_dropped_;
             ring_.erase(ring_.begin());
         }
     }
@@ -24,9 +27,9 @@ Mirror::Captured Mirror::capture(Tick tick, const Lanes& lanes) {
 }
 
 Mask Mirror::changed(Tick after, Tick until) const {
-    if (forgotten(after))
+    if (forgotten(after) && !context_.variants(Variant::lane_drops))
         return all_lanes;
-    Mask mask = 0;
+    Mask mask = forgotten(after) ? dropped_since(after) : 0;
     for (const Version& version : ring_)
         if (version.tick > after && version.tick <= until)
             mask |= version.dirty;
@@ -34,12 +37,20 @@ Mask Mirror::changed(Tick after, Tick until) const {
 }
 
 Mask Mirror::rebound(Tick after, Tick until) const {
-    if (forgotten(after))
+    if (forgotten(after) && !context_.variants(Variant::lane_drops))
         return all_lanes;
-    Mask mask = 0;
+    Mask mask = forgotten(after) ? dropped_since(after) : 0;
     for (const Version& version : ring_)
         if (version.tick > after && version.tick <= until)
             mask |= version.rebound;
+    return mask;
+}
+
+Mask Mirror::dropped_since(Tick after) const {
+    Mask mask = 0;
+    for (int lane = 0; lane < lane_count; ++lane)
+        if (lane_dropped_[lane] > after)
+            mask |= bit(lane);
     return mask;
 }
 

@@ -23,8 +23,8 @@ public:
     /// Opens a version if anything differs from the newest one.
     Captured capture(Tick tick, const Lanes& lanes);
 
-    /// Lanes that changed in (after, until]. All of them when the ring has dropped a version from after `after`,
-    /// because then nobody knows (R4).
+    /// Lanes that changed in (after, until]. All of them when the ring has dropped a version from after `after`, because then nobody
+    /// knows (R4); with lane-drops those that changed in a dropped version after it, at whatever tick.
     Mask changed(Tick after, Tick until) const;
     /// Lanes whose occupant changed in (after, until], with the same caution.
     Mask rebound(Tick after, Tick until) const;
@@ -38,12 +38,19 @@ public:
     Section encode(int chunk, Tick baseline, Mask mask) const;
 
 private:
+    static std::array<Tick, lane_count> never_dropped() {
+        std::array<Tick, lane_count> ticks;
+        ticks.fill(-1);
+        return ticks;
+    }
+    Mask dropped_since(Tick after) const;
     bool forgotten(Tick after) const { return newest_dropped_ > after && context_.rules(Rule::r4_changed); }
 
     Context context_;
     int depth_;
     std::vector<Version> ring_; // oldest first, never empty
     Tick newest_dropped_ = -1;
+    std::array<Tick, lane_count> lane_dropped_ = never_dropped(); // newest change of each lane in a dropped version
 };
 
 } // namespace model

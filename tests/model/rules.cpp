@@ -68,11 +68,15 @@ const VariantInfo variant_table[variant_count] = {
     {"no-sidecars", "no owner-only components"},
     {"move-together", "the lane left and the lane entered by a move travel in one message"},
     {"stall-events", "stalled lanes are looked for when their chunk is visited and when a record is resolved"},
+    {"withdraw", "a structural change takes its lanes out of the records in flight, in place of struct_tick"},
+    {"lane-drops", "of versions that the ring has dropped, the newest change of each lane is kept"},
+    {"held-back-end", "a baseline is held back for a bounded time, and what the refused ack gained is sent again"},
 };
 
 bool Variants::switch_on(std::string_view name) {
     if (name == "engine") {
-        for (const Variant variant : {Variant::struct_split, Variant::lazy_promote, Variant::prune_pending, Variant::tick_loss})
+        for (const Variant variant : {Variant::struct_split, Variant::lazy_promote, Variant::prune_pending, Variant::tick_loss,
+                                      Variant::withdraw, Variant::lane_drops, Variant::held_back_end})
             switch_on(variant);
         return true;
     }

@@ -89,6 +89,9 @@ enum class Variant : std::uint8_t {
     no_sidecars,   // R1: no owner-only components
     move_together, // R3: the lane that an entity leaves and the one it enters travel in one message
     stall_events,  // R6: stalled lanes are looked for on visits and when a record is resolved, not every tick
+    withdraw,      // R4: a structural change takes its lanes out of the records in flight; no struct_tick
+    lane_drops,    // R4: changed() beyond the ring tells lanes that have not changed since from those that have
+    held_back_end, // R4: B is held back for some ticks at most, and what such an ack gained is sent again
     count
 };
 constexpr int variant_count = int(Variant::count);
@@ -104,7 +107,7 @@ public:
     bool operator()(Variant variant) const { return (on_ >> int(variant) & 1u) != 0; }
     void switch_on(Variant variant) { on_ |= 1u << int(variant); }
     bool any() const { return on_ != 0; }
-    /// False when the name is unknown. "engine" names the first four together: what the engine does.
+    /// False when the name is unknown. "engine" names what the engine does, all together.
     bool switch_on(std::string_view name);
 
 private:

@@ -4,6 +4,8 @@
 
 namespace model {
 
+constexpr Tick held_back_ticks_max = 8; // small, so that short runs reach it
+
 Server::Server(Context context, const World& world) : context_(context), world_(world) {
     for (int chunk = 0; chunk < context.setting.chunks(); ++chunk)
         mirrors_.emplace_back(context, context.setting.mirror_depth);
@@ -67,7 +69,10 @@ void Server::update_interest(int client, int chunk, Mirror::Captured captured) {
         stamped &= ~(visible & ~view.visible);
     if (split) // changes of occupants are in the mirror's ring; only what no other client shares is kept here
         stamped &= context_.rules(Rule::split_private) ? ~captured.rebound : 0;
-    if (stamped) {
+    if (context_.variants(Variant::withdraw)) {
+        if (context_.rules(Rule::r4_struct))
+            withdraw(client, chunk, stamped);
+    } else if (stamped) {
         view.struct_tick = tick_;
         view.struct_lanes |= stamped;
     }
@@ -79,6 +84,14 @@ void Server::update_interest(int client, int chunk, Mirror::Captured captured) {
         view.baseline = tick_;
     if (visited || !context_.variants(Variant::stall_events))
         revive(client, chunk);
+}
+
+/// R4: messages sent before say nothing about these lanes any more.
+void Server::withdraw(int client, int chunk, Mask lanes) {
+    for (Record& record : clients_[client].records)
+        for (Record::Part& part : record.parts)
+            if (part.chunk == chunk)
+                part.mask &= ~lanes;
 }
 
 /// R4, done lazily: until this tick's changes, nothing that the client knows had changed since its baseline.
@@ -313,10 +326,11 @@ void Server::receive(int client, const Acks& acks) {
 Mask Server::refused_lanes(const ChunkView& view, const Mirror& mirror, Tick sent) const {
     if (!context_.rules(Rule::r4_struct))
         return 0;
+    const bool withdrawn = context_.variants(Variant::withdraw); // then the records name such lanes no more
     if (!context_.variants(Variant::struct_split))
-        return sent < view.struct_tick ? all_lanes : 0;
+        return !withdrawn && sent < view.struct_tick ? all_lanes : 0;
     const Mask rebound = context_.rules(Rule::split_rebound) ? mirror.rebound(sent, tick_) : 0;
-    return rebound | (sent < view.struct_tick ? view.struct_lanes : 0);
+    return rebound | (!withdrawn && sent < view.struct_tick ? view.struct_lanes : 0);
 }
 
 /// R4, when the client has applied a section of tick `sent` that carried the lanes of `mask`.
@@ -341,8 +355,11 @@ void Server::ack_part(ChunkView& view, const Mirror& mirror, Tick sent, Mask mas
     const Mask changed = mirror.changed(view.baseline, sent);
     const Mask stranded = view.known & ~view.limbo & ~mask & changed;
     const Mask gained = usable & (view.limbo | changed);
-    if (context_.rules(Rule::r4_strand) && count(gained) < count(stranded)) {
+    const bool ends = context_.variants(Variant::held_back_end);
+    if (context_.rules(Rule::r4_strand) && count(gained) < count(stranded) && !(ends && sent - view.baseline > held_back_ticks_max)) {
         ++context_.counters.held_back;
+        if (ends)
+            view.pending |= gained; // this ack will not be heard again
         return;
     }
     view.limbo = view.known & ~((view.known & ~view.limbo & ~mask & ~changed) | usable);

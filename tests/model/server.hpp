@@ -61,6 +61,7 @@ private:
     void promote(ChunkView& view, const Mirror& mirror) const;
     void revive(int client, int chunk);
     bool in_flight(const ClientView& client, int chunk) const;
+    void withdraw(int client, int chunk, Mask lanes);
     // plan and assemble
     struct Draft { // a message in the making: one entry per key
         struct Entry {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 using namespace throng;
 using throng_verify::Difference;
@@ -169,6 +170,7 @@ void Simulation::tick(bool faults) {
             peer->record_visible(server_.current_tick(), server_);
     check_report(report, faults);
     check_promises();
+    check_under_way();
     for (auto& peer : peers_) {
         if (peer.get() == frozen_)
             continue;
@@ -232,6 +234,30 @@ void Simulation::check_promises() {
     }
 }
 
+/// R6: what a client has not acknowledged is unsent, or in a message whose ack may still come. Else nobody would ever send it again
+/// while other lanes of its chunk keep messages in flight.
+void Simulation::check_under_way() {
+    ServerState& state = server_.state();
+    for (const ClientState& client : state.clients) {
+        if (!client.joined)
+            continue;
+        std::map<u32, u64> carried;
+        for (u32 message = client.oldest_message; message != client.next_message; ++message) {
+            const MessageRecord& record = client.records[message & (client.records.size() - 1)];
+            for (u32 i = 0; record.state == record_in_flight && i < record.count; ++i) {
+                const SectionRecord& section = client.sections[(record.first + i) & (client.sections.size() - 1)];
+                carried[section.chunk] |= section.lanes;
+            }
+        }
+        for (const ClientChunk& view : client.chunks) {
+            const u64 open = unacked(view, state.mirror.chunk(view.chunk), state.tick) & ~view.pending;
+            if (const u64 left = open & ~carried[view.chunk])
+                failure_.report("client %u: lanes %llx of chunk %u are unacknowledged, but neither unsent nor under way",
+                                static_cast<u32>(&client - state.clients.data()), static_cast<unsigned long long>(left), view.chunk);
+        }
+    }
+}
+
 // ---------------------------------------------------------------------------------------------------- healing
 namespace {
 /// What is unsent or unacknowledged, for messages.
@@ -242,10 +268,10 @@ std::string unsettled(ServerState& state, ClientId id) {
             continue;
         char line[300];
         std::snprintf(line, sizeof line,
-                      "chunk %u visible %llx known %llx limbo %llx pending %llx unacked %llx, B %u struct %u in flight %u", view.chunk,
+                      "chunk %u visible %llx known %llx limbo %llx pending %llx unacked %llx, B %u in flight %u", view.chunk,
                       static_cast<unsigned long long>(view.visible), static_cast<unsigned long long>(view.known),
                       static_cast<unsigned long long>(view.limbo), static_cast<unsigned long long>(view.pending),
-                      static_cast<unsigned long long>(open), view.baseline, view.struct_tick, view.in_flight);
+                      static_cast<unsigned long long>(open), view.baseline, view.in_flight);
         return line;
     }
     return "although nothing is unacknowledged";

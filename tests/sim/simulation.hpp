@@ -32,6 +32,7 @@ private:
     void tick(bool faults);
     void check_report(const throng::TickReport& report, bool faults);
     void check_promises();
+    void check_under_way();
     void random_action();
     void view_action(Action action, Peer& peer);
     void join(bool faults);
