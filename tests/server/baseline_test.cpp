@@ -81,7 +81,8 @@ TEST_SUITE("server") {
         ReplicationWorld net({.budget_bytes = budget});
         std::vector<Entity> all;
         for (int i = 0; i < 300; ++i)
-            all.push_back(net.world.spawn(Place{float(i % 20) * 5 - 50, float(i / 20) * 5 - 40}, Speed{1, 0}, Health{i, false}, Replicated{}));
+            all.push_back(
+                net.world.spawn(Place{float(i % 20) * 5 - 50, float(i / 20) * 5 - 40}, Speed{1, 0}, Health{i, false}, Replicated{}));
         auto& peer = net.connect(slow_link, slow_link);
         net.steps(8);
         net.server.view(peer.id).follow(all[150], {.radius = 60});
