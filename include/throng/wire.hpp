@@ -22,7 +22,7 @@ inline u64 load_le64(const std::byte* bytes) {
     return value;
 #endif
 }
-inline void store_le64(std::byte* bytes, u64 value) {
+[[gnu::always_inline]] inline void store_le64(std::byte* bytes, u64 value) {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     for (u32 i = 0; i < 8; ++i)
         bytes[i] = static_cast<std::byte>(value >> (8 * i));
@@ -41,7 +41,7 @@ public:
     explicit BitWriter(std::span<std::byte> out) : begin_(out.data()), cursor_(out.data()), end_(out.data() + out.size()) {}
 
     /// Appends the low `bits` (0..64) bits of `value`; the bits above must be zero.
-    void put(u64 value, u32 bits) {
+    [[gnu::always_inline]] void put(u64 value, u32 bits) {
         accumulator_ |= value << filled_;
         const u32 filled = filled_ + bits;
         if (filled < 64) {
@@ -53,7 +53,7 @@ public:
         filled_ = filled - 64;
     }
     /// Zero bits up to the next byte. (The accumulator always starts at a byte.)
-    void align() {
+    [[gnu::always_inline]] void align() {
         filled_ = (filled_ + 7) & ~7u;
         if (filled_ == 64) {
             store_word();
@@ -83,7 +83,7 @@ public:
     u64 bit_count() const { return static_cast<u64>(cursor_ - begin_) * 8 + filled_; }
 
 private:
-    void store_word() {
+    [[gnu::always_inline]] void store_word() {
         if (end_ - cursor_ >= 8) {
             detail::store_le64(cursor_, accumulator_);
             cursor_ += 8;

@@ -20,41 +20,46 @@ struct Capture {
     WorkerState& worker;
     Chunk& chunk;
     u64 dirty = 0;
+    u64 rebound = 0;                                                         // lanes that hold another entity now
+    u64 looked_at = 0;                                                       // touched lanes; their new rows are in worker.rows, by rank
+    u32 header_changes = 0;                                                  // bit c: headers[c] is new
+    BlockHeader headers[Protocol::component_count_max];
     u64 lanes_with[Protocol::component_count_max] = {};                      // of the touched lanes, those that have the component
-    const std::byte* rows_of[Protocol::component_count_max][lane_count];     // their rows, by rank in lanes_with
+    const std::byte* rows_of[Protocol::component_count_max][lane_count];     // their rows in the world, by rank in lanes_with
 
+    std::byte* new_row(u32 lane) const {
+        const u64 below = (u64(1) << lane) - 1;
+        return worker.rows.data() + static_cast<u32>(std::popcount(looked_at & below)) * state.layout.row_bytes;
+    }
     void occupants();
     void find_rows(u32 index, u64 lanes, u64 marked);
+    void begin_rows();
     void component(u32 index, u64 lanes);
-    u64 fields(const LayoutComponent& component, u32 index, u64 lanes, const std::byte* const* rows, u64 changed_structure);
+    void fields(const LayoutComponent& component, u32 index, u64 lanes);
     u64 opaque(const LayoutComponent& component, u32 index, u64& present, const std::byte* const* rows, u64 inserted);
-    void references(const Column& column, const FieldInfo& field, u32 component_index, u64 lanes, const std::byte* const* rows, i64* out);
+    void references(const FieldInfo& field, u32 component_index, u64 lanes, const std::byte* const* rows, i64* out);
     void place_lanes(u64 lanes);
+    void compare_rows();
+    void store();
 };
 
 void Capture::occupants() {
     const u64 lanes = chunk.structural;
     chunk.structural = 0;
-    if (!lanes)
-        return;
-    state.mirror.open_version(chunk, state.tick);
-    auto* block = reinterpret_cast<OccupantBlock*>(state.mirror.writable(chunk, state.layout.component_count));
-    u64 rebound = 0;
+    OccupantBlock& block = *chunk.occupants;
     for (u64 left = lanes; left; left &= left - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(left));
         const bool alive = chunk.alive >> lane & 1;
         const NetId now = alive ? state.slots[chunk.entity_idx[lane]].net_id : NetId{};
-        if (block->net_id[lane] != now)
+        if (block.net_id[lane] != now)
             rebound |= u64(1) << lane;
-        block->net_id[lane] = now;
+        block.net_id[lane] = now;
     }
-    block->alive = chunk.alive;
-    chunk.version_rebound[chunk.newest] |= rebound;
-    chunk.rebound = rebound;
+    block.alive = chunk.alive;
     dirty |= rebound;
 }
 
-void Capture::references(const Column&, const FieldInfo& field, u32 component_index, u64 lanes, const std::byte* const* rows, i64* out) {
+void Capture::references(const FieldInfo& field, u32 component_index, u64 lanes, const std::byte* const* rows, i64* out) {
     u32 i = 0;
     for (u64 left = lanes; left; left &= left - 1, ++i) {
         Entity target;
@@ -72,65 +77,41 @@ void Capture::references(const Column&, const FieldInfo& field, u32 component_in
     }
 }
 
-/// Stores `n` values into the lanes of a column and returns the lanes that differed.
 template <class T>
-u64 compare_column(const T* column, u64 lanes, const i64* values) {
-    u64 differs = 0;
-    u32 i = 0;
-    for (u64 left = lanes; left; left &= left - 1, ++i) {
-        const u32 lane = static_cast<u32>(std::countr_zero(left));
-        differs |= u64(column[lane] != static_cast<T>(values[i])) << lane;
+void put_elements(const i64* values, u32 count, std::byte* const* rows, u32 offset_bytes) {
+    for (u32 i = 0; i < count; ++i) {
+        const T value = static_cast<T>(values[i]);
+        std::memcpy(rows[i] + offset_bytes, &value, sizeof value);
     }
-    return differs;
-}
-template <class T>
-void store_column(T* column, u64 lanes, const i64* values) {
-    u32 i = 0;
-    for (u64 left = lanes; left; left &= left - 1, ++i)
-        column[std::countr_zero(left)] = static_cast<T>(values[i]);
 }
 
-/// Lanes of a block that is not there hold 0.
-alignas(64) constexpr std::byte zero_column[lane_count * 8] = {};
-
-u64 Capture::fields(const LayoutComponent& component, u32 index, u64 lanes, const std::byte* const* rows, u64 changed_structure) {
-    i64 values[ComponentInfo::fields_max][lane_count];
-    const u32 count = static_cast<u32>(std::popcount(lanes));
-    const std::byte* before = state.mirror.newest_block(chunk, index);
-    u64 differs = changed_structure;
+/// Quantises a component of `lanes` into their new rows.
+void Capture::fields(const LayoutComponent& component, u32 index, u64 lanes) {
+    i64 values[lane_count];
+    std::byte* to[lane_count];
+    u32 count = 0;
+    for (u64 left = lanes; left; left &= left - 1)
+        to[count++] = new_row(static_cast<u32>(std::countr_zero(left)));
+    const std::byte* const* rows = rows_of[index];
     for (u32 f = 0; f < component.column_count; ++f) {
         const Column& column = state.layout.columns[component.first_column + f];
         const FieldInfo& field = component.info->fields[f];
         if (field.kind == FieldKind::reference)
-            references(column, field, index, lanes, rows, values[f]);
-        else if (read_field(field, column, rows, count, values[f]))
+            references(field, index, lanes, rows, values);
+        else if (read_field(field, column, rows, count, values))
             worker.counts.limits |= limit_position;
         if (column.spatial_axis >= 0) {
             const i64 origin = chunk.origin[column.spatial_axis];
             const i64 reach = column.element_bytes == 2 ? 32767 : 2147483647;
             for (u32 i = 0; i < count; ++i)
-                values[f][i] = std::clamp<i64>(values[f][i] - origin, -reach, reach);
+                values[i] = std::clamp<i64>(values[i] - origin, -reach, reach);
         }
-        const std::byte* data = before ? before + column.offset_bytes : zero_column;
         switch (column.element_bytes) {
-        case 2: differs |= compare_column(reinterpret_cast<const i16*>(data), lanes, values[f]); break;
-        case 4: differs |= compare_column(reinterpret_cast<const i32*>(data), lanes, values[f]); break;
-        default: differs |= compare_column(reinterpret_cast<const i64*>(data), lanes, values[f]);
+        case 2: put_elements<i16>(values, count, to, column.row_offset_bytes); break;
+        case 4: put_elements<i32>(values, count, to, column.row_offset_bytes); break;
+        default: put_elements<i64>(values, count, to, column.row_offset_bytes);
         }
     }
-    if (!differs)
-        return 0;
-    state.mirror.open_version(chunk, state.tick);
-    std::byte* block = state.mirror.writable(chunk, index);
-    for (u32 f = 0; f < component.column_count; ++f) {
-        const Column& column = state.layout.columns[component.first_column + f];
-        switch (column.element_bytes) {
-        case 2: store_column(column_data<i16>(block, column), lanes, values[f]); break;
-        case 4: store_column(column_data<i32>(block, column), lanes, values[f]); break;
-        default: store_column(column_data<i64>(block, column), lanes, values[f]);
-        }
-    }
-    return differs;
 }
 
 u64 Capture::opaque(const LayoutComponent& component, u32 index, u64& present, const std::byte* const* rows, u64 inserted) {
@@ -153,12 +134,6 @@ u64 Capture::opaque(const LayoutComponent& component, u32 index, u64& present, c
     return differs;
 }
 
-template <class T>
-void zero_lanes(T* column, u64 lanes) {
-    for (u64 left = lanes; left; left &= left - 1)
-        column[std::countr_zero(left)] = 0;
-}
-
 /// Finds the rows of all touched lanes first, so that their cache misses overlap. The mark stage left the rows of `marked` lanes.
 void Capture::find_rows(u32 index, u64 lanes, u64 marked) {
     const ComponentId id = state.layout.components[index].info->id;
@@ -178,65 +153,91 @@ void Capture::find_rows(u32 index, u64 lanes, u64 marked) {
     std::memset(marked_rows, 0, lane_count * sizeof(u32));
 }
 
+/// Copies the present rows of the touched lanes, to be changed.
+void Capture::begin_rows() {
+    const u32 row_bytes = state.layout.row_bytes;
+    worker.rows.resize(lane_count * row_bytes);
+    std::byte* to = worker.rows.data();
+    for (u64 left = looked_at; left; left &= left - 1, to += row_bytes)
+        std::memcpy(to, state.mirror.row(chunk, static_cast<u32>(std::countr_zero(left))), row_bytes);
+}
+
 void Capture::component(u32 index, u64 lanes) {
     const LayoutComponent& component = state.layout.components[index];
     u64 have = lanes_with[index];
-    const std::byte* before = state.mirror.newest_block(chunk, index);
-    if (!before && !have)
-        return;
-    const BlockHeader old = before ? header(before) : BlockHeader{};
-    u64 counter_changed = 0;
+    const BlockHeader& old = chunk.headers[index];
+    u64 structure = (old.present ^ have) & lanes;
     for (u32 plane = 0; plane < 2; ++plane)
-        counter_changed |= (chunk.counters[index][plane] ^ old.counter[plane]) & lanes;
-    const u64 rebound = chunk.dirty_tick == state.tick ? chunk.rebound : 0;
-    const u64 structure = ((old.present ^ have) & lanes) | counter_changed;
-    const u64 inserted = have & (structure | rebound);
-    u64 differs = structure;
+        structure |= (chunk.counters[index][plane] ^ old.counter[plane]) & lanes;
     if (component.opaque) {
-        differs |= opaque(component, index, have, rows_of[index], inserted);
-        differs |= (old.present ^ have) & lanes;
-    } else if (have)
-        differs |= fields(component, index, have, rows_of[index], structure & have);
-    if (!differs)
+        dirty |= opaque(component, index, have, rows_of[index], have & (structure | rebound));
+        structure |= (old.present ^ have) & lanes;
+    } else if (have) {
+        fields(component, index, have);
+    }
+    if (!structure)
         return;
-    dirty |= differs;
-    state.mirror.open_version(chunk, state.tick);
-    if (!structure && !((old.present ^ have) & lanes))
-        return; // the fields wrote what changed
-    std::byte* block = state.mirror.writable(chunk, index);
-    BlockHeader& now = header(block);
-    now.present = (now.present & ~lanes) | have;
+    dirty |= structure;
+    header_changes |= u32(1) << index;
+    BlockHeader& now = headers[index];
+    now.present = (old.present & ~lanes) | have;
     for (u32 plane = 0; plane < 2; ++plane)
-        now.counter[plane] = (now.counter[plane] & ~lanes) | (chunk.counters[index][plane] & lanes & have);
-    const u64 absent = lanes & ~have;
-    for (u32 f = 0; absent && f < component.column_count; ++f) {
-        const Column& column = state.layout.columns[component.first_column + f];
-        switch (column.element_bytes) {
-        case 2: zero_lanes(column_data<i16>(block, column), absent); break;
-        case 4: zero_lanes(column_data<i32>(block, column), absent); break;
-        default: zero_lanes(column_data<i64>(block, column), absent);
-        }
+        now.counter[plane] = (old.counter[plane] & ~lanes) | (chunk.counters[index][plane] & lanes & have);
+    for (u64 left = lanes & ~have; left; left &= left - 1) {
+        std::byte* row = new_row(static_cast<u32>(std::countr_zero(left)));
+        for (u32 f = 0; f < component.column_count; ++f)
+            set_row_element(row, state.layout.columns[component.first_column + f], 0);
     }
 }
 
 /// Holds or renews the places of lanes inside the cell, which interest reads.
 void Capture::place_lanes(u64 lanes) {
     const LayoutComponent& component = state.layout.components[state.layout.spatial_component];
-    const std::byte* block = state.mirror.newest_block(chunk, static_cast<u32>(state.layout.spatial_component));
-    if (!block)
-        return;
     for (u32 axis = 0; axis < 2; ++axis) {
         const Column& column = state.layout.columns[component.first_column + static_cast<u32>(component.info->spatial_fields[axis])];
         u8* places = axis == 0 ? chunk.places.a : chunk.places.b;
         for (u64 left = lanes & chunk.alive; left; left &= left - 1) {
             const u32 lane = static_cast<u32>(std::countr_zero(left));
-            const i32 relative = column.element_bytes == 2 ? column_data<i16>(block, column)[lane] : column_data<i32>(block, column)[lane];
-            const u8 place = state.grid.place(relative, places[lane]);
+            const u8 place = state.grid.place(static_cast<i32>(row_element(new_row(lane), column)), places[lane]);
             if (place != places[lane]) {
                 places[lane] = place;
                 chunk.view_tick = state.tick;
             }
         }
+    }
+}
+
+void Capture::compare_rows() {
+    const u32 row_bytes = state.layout.row_bytes;
+    const std::byte* now = worker.rows.data();
+    for (u64 left = looked_at; left; left &= left - 1, now += row_bytes) {
+        const std::byte* before = state.mirror.row(chunk, static_cast<u32>(std::countr_zero(left)));
+        u64 differs = 0;
+        for (u32 at = 0; at < row_bytes; at += 8) {
+            u64 a, b;
+            std::memcpy(&a, now + at, 8);
+            std::memcpy(&b, before + at, 8);
+            differs |= a ^ b;
+        }
+        dirty |= differs ? left & (~left + 1) : 0;
+    }
+}
+
+/// Makes the new rows and headers the present ones.
+void Capture::store() {
+    state.mirror.open_version(chunk, state.tick, dirty, header_changes);
+    chunk.version_rebound[chunk.newest] = rebound;
+    for (u32 left = header_changes; left; left &= left - 1) {
+        const u32 index = static_cast<u32>(std::countr_zero(left));
+        chunk.headers[index] = headers[index];
+    }
+    const u32 row_bytes = state.layout.row_bytes;
+    for (u64 left = dirty & looked_at; left; left &= left - 1) {
+        const u32 lane = static_cast<u32>(std::countr_zero(left));
+        const std::byte* from = new_row(lane);
+        std::byte* to = state.mirror.row(chunk, lane);
+        for (u32 at = 0; at < row_bytes; at += 8)
+            std::memcpy(to + at, from + at, 8);
     }
 }
 
@@ -261,10 +262,6 @@ u64 marked_lanes(const ServerState& state, u32 set) {
 
 void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
     Capture capture(state, worker, chunk);
-    chunk.rebound = 0;
-    const Tick last_dirty = chunk.dirty_tick;
-    chunk.dirty_tick = state.tick;
-    capture.occupants();
     const u32 components = state.layout.component_count;
     u64* touched = state.touched.data() + chunk.number * components;
     u64 lanes_of[Protocol::component_count_max];
@@ -274,7 +271,10 @@ void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
         if (lanes_of[c])
             capture.find_rows(c, lanes_of[c], marked & ~touched[c]);
         touched[c] = 0;
+        capture.looked_at |= lanes_of[c];
     }
+    capture.occupants();
+    capture.begin_rows();
     u64 spatial = 0;
     for (u32 c = 0; c < components; ++c) {
         const u64 lanes = lanes_of[c];
@@ -286,13 +286,13 @@ void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
     }
     if (chunk.spatial && spatial)
         capture.place_lanes(spatial);
-    if (!capture.dirty) {
-        chunk.dirty_tick = last_dirty;
+    capture.compare_rows();
+    if (!capture.dirty)
         return;
-    }
-    THRONG_ASSERT(chunk.version_count && chunk.ticks[chunk.newest] == state.tick);
+    capture.store();
+    chunk.dirty_tick = state.tick;
     chunk.dirty = capture.dirty;
-    chunk.version_dirty[chunk.newest] |= capture.dirty;
+    chunk.rebound = capture.rebound;
     __atomic_fetch_or(&state.dirty_chunks[chunk.number / 64], u64(1) << chunk.number % 64, __ATOMIC_RELAXED);
     ++worker.counts.chunks_dirty;
     worker.counts.lanes_dirty += static_cast<u32>(std::popcount(capture.dirty));
@@ -305,26 +305,25 @@ void prefetch_ahead(const ServerState& state, u32 i, u32 end) {
         const Chunk& later = state.mirror.chunk(state.touched_list[i + 4]);
         state.mirror.prefetch(later.number);
         __builtin_prefetch(&later.structural);
+        __builtin_prefetch(&later.rows);
         const u32* rows = &state.marked_rows[later.number * components * lane_count];
         for (u32 at = 0; at < components * lane_count; at += 16)
             __builtin_prefetch(rows + at);
     }
-    if (i + 2 < end) {
-        const Chunk& next = state.mirror.chunk(state.touched_list[i + 2]);
-        if (next.version_count)
-            state.mirror.prefetch_table(next, next.newest);
-    }
     if (i + 1 < end) {
         const Chunk& next = state.mirror.chunk(state.touched_list[i + 1]);
+        u64 all = 0;
         for (u32 c = 0; c < components; ++c)
             if (const u64 lanes = marked_lanes(state, next.number * components + c)) {
+                all |= lanes;
                 const PoolBase& pool = *state.world.pool_of(state.layout.components[c].info->id);
                 const u32* rows = &state.marked_rows[(next.number * components + c) * lane_count];
                 for (u64 left = lanes; left; left &= left - 1)
                     __builtin_prefetch(pool.row(rows[std::countr_zero(left)] - 1));
             }
-        if (next.version_count)
-            state.mirror.prefetch_version(next, next.newest);
+        state.mirror.prefetch_rows(next, all);
+        for (u32 line = 0; line < 512; line += 64)
+            __builtin_prefetch(next.undo + next.undo_end + line, 1);
     }
 }
 

@@ -17,6 +17,7 @@ struct Encoder {
     Key& key;
     const Chunk& chunk;
     EncodeInput input;
+    RowState current, baseline;
     u32 part_count = 0;
     Part parts[lane_count]; // the first part_count of them
 
@@ -65,11 +66,12 @@ void encode_key(ServerState& state, WorkerState& worker, Key& key) {
     Encoder encoder(state, worker, key, chunk);
     EncodeInput& input = encoder.input;
     input.layout = &state.layout;
-    input.current = state.mirror.state(chunk, chunk.newest);
+    state.mirror.present(chunk, key.lanes, encoder.current);
+    input.occupants = chunk.occupants;
+    input.current = &encoder.current;
     if (!key.full) {
-        const i32 version = serving(chunk, key.baseline + seeded_bug(SeededBug::off_by_one_baseline));
-        THRONG_ASSERT(version >= 0);
-        input.baseline = state.mirror.state(chunk, static_cast<u32>(version));
+        state.mirror.past(chunk, key.baseline + seeded_bug(SeededBug::off_by_one_baseline), key.lanes, encoder.baseline);
+        input.baseline = &encoder.baseline;
     }
     input.opaque = chunk.opaque;
     input.tick = state.tick;
@@ -138,27 +140,23 @@ void learn_full_cost(ServerState& state) {
         state.full_lane_cost = static_cast<u32>((state.full_lane_cost * memory + bytes * 16) / (memory + lanes));
 }
 
-/// What encoding key number i needs is three loads deep (chunk, version table, blocks): each is fetched while an earlier key is
-/// encoded.
+/// What encoding key number i needs is three loads deep (chunk, tables, blocks and records): each is fetched while an earlier key
+/// is encoded.
 void prefetch_ahead(ServerState& state, u32 i, u32 end) {
     const auto key_at = [&](u32 index) -> const Key& { return state.keys.key(state.key_order[index]); };
     if (i + 8 < end)
         __builtin_prefetch(&key_at(i + 8));
     if (i + 6 < end)
         state.mirror.prefetch(key_at(i + 6).chunk);
-    const auto each_version = [&](u32 index, auto&& f) {
-        const Key& key = key_at(index);
-        const Chunk& chunk = state.mirror.chunk(key.chunk);
-        if (key_at(index - 1).chunk != key.chunk)
-            f(chunk, chunk.newest);
-        if (!key.full)
-            if (const i32 version = serving(chunk, key.baseline); version >= 0)
-                f(chunk, static_cast<u32>(version));
-    };
     if (i + 4 < end)
-        each_version(i + 4, [&](const Chunk& chunk, u32 version) { state.mirror.prefetch_table(chunk, version); });
-    if (i + 2 < end)
-        each_version(i + 2, [&](const Chunk& chunk, u32 version) { state.mirror.prefetch_version(chunk, version); });
+        state.mirror.prefetch_past_table(state.mirror.chunk(key_at(i + 4).chunk));
+    if (i + 2 < end) {
+        const Key& key = key_at(i + 2);
+        const Chunk& chunk = state.mirror.chunk(key.chunk);
+        state.mirror.prefetch_rows(chunk, key.lanes);
+        if (!key.full)
+            state.mirror.prefetch_past(chunk, key.baseline);
+    }
 }
 
 } // namespace

@@ -16,13 +16,11 @@ bool update_position(ServerState& state, ClientState& client) {
             const Chunk& chunk = state.mirror.chunk(slot->place / lane_count);
             const u32 index = static_cast<u32>(state.layout.spatial_component);
             const LayoutComponent& component = state.layout.components[index];
-            const std::byte* block = state.mirror.newest_block(chunk, index);
-            for (u32 axis = 0; block && axis < 2; ++axis) {
+            const std::byte* row = state.mirror.row(chunk, slot->place % lane_count);
+            for (u32 axis = 0; axis < 2; ++axis) {
                 const Column& column =
                     state.layout.columns[component.first_column + static_cast<u32>(component.info->spatial_fields[axis])];
-                const u32 lane = slot->place % lane_count;
-                client.now[axis] = chunk.origin[axis] + (column.element_bytes == 2 ? column_data<i16>(block, column)[lane]
-                                                                                   : column_data<i32>(block, column)[lane]);
+                client.now[axis] = chunk.origin[axis] + static_cast<i32>(row_element(row, column));
             }
         } else if (!client.held_valid)
             return false; // nothing to centre on yet; later the last place is kept

@@ -34,20 +34,12 @@ void Plan::add(u32 index) {
     u64 full = lanes & view.visible & (view.limbo | ~view.known);
     u64 delta = lanes & view.visible & ~full;
     if (delta) {
-        const i32 version = serving(chunk, view.baseline);
-        if (version < 0) {
+        if (!serves(chunk, view.baseline)) {
             full |= delta; // R14: the version that serves B has been dropped
             delta = 0;
-        } else
-            THRONG_ASSERT_SLOW([&] { // R2-absolute: plan relies on re-binding having put the lane in limbo
-                for (u64 left = delta; left; left &= left - 1) {
-                    const u32 lane = static_cast<u32>(std::countr_zero(left));
-                    if (state.mirror.state(chunk, static_cast<u32>(version)).occupants->net_id[lane] !=
-                        state.mirror.state(chunk, chunk.newest).occupants->net_id[lane])
-                        return false;
-                }
-                return true;
-            }());
+        } else {
+            THRONG_ASSERT((delta & rebound_since(chunk, view.baseline)) == 0); // R2-absolute: re-binding put such lanes in limbo
+        }
     }
     u64 unsent_gone = gone;
     if (delta) {
@@ -158,7 +150,9 @@ u64 hash_of_chunk(const ServerState& state, const Chunk& chunk, u64 lanes) {
             hashes[c][lane] = opaque->data[lane] ? opaque_hash(opaque->data[lane], opaque->bytes[lane]) : 0;
         }
     }
-    return state_hash_lanes(state.layout, chunk.number, state.mirror.state(chunk, chunk.newest), lanes, tables);
+    RowState rows;
+    state.mirror.present(chunk, lanes, rows);
+    return state_hash_lanes(state.layout, chunk.number, *chunk.occupants, rows, lanes, tables);
 }
 
 /// Sum of the hashes of what the client should hold now.

@@ -5,7 +5,11 @@
 // OccupantBlock. A block is: u64 present, u64 counter[2] (bit planes of the 2-bit insert counters), u64 unused, then the
 // columns in field order, 64 elements each, 64-byte aligned. Elements of lanes that lack the component are 0: both sides
 // rely on it, since a delta is taken against them.
+//
+// The server keeps its chunks by lane instead: a row holds the elements of all columns of one lane, largest elements first.
+// It looks at a few lanes of a chunk at a time and at all columns of each; the client decodes and applies column by column.
 #include "throng/protocol.hpp"
+#include <cstring>
 
 namespace throng {
 
@@ -13,6 +17,7 @@ inline constexpr u32 lane_count = 64;
 
 struct Column {
     u32 offset_bytes = 0;        // inside the block
+    u32 row_offset_bytes = 0;    // inside a row
     u8 element_bytes = 2;        // 2, 4 or 8: i16, i32, i64
     u8 component = 0;            // index in Layout::components
     u8 field = 0;                // index in ComponentInfo::fields
@@ -57,6 +62,7 @@ struct Layout {
     u32 component_count = 0;
     Column columns[column_count_max];
     u32 column_count = 0;
+    u32 row_bytes = 0;           // multiple of 8
     i32 spatial_component = -1;  // index, or -1
     double spatial_step = 0;     // units
     i32 spatial_min = 0, spatial_max = 0; // bounds of the spatial axes, in steps
@@ -64,6 +70,10 @@ struct Layout {
     /// Protocol index of an ECS component, or -1.
     i16 index_of[256];
 };
+
+inline constexpr u32 row_bytes_max = Layout::column_count_max * 8;
+/// Sets the row offsets of all columns and row_bytes.
+void place_row_columns(Layout& layout);
 
 /// Ticks of age that extrapolation uses at most; older baselines extrapolate as if this old.
 inline constexpr u32 extrapolation_age_max = 31;
@@ -77,6 +87,29 @@ inline T* column_data(std::byte* block, const Column& column) {
 template <class T>
 inline const T* column_data(const std::byte* block, const Column& column) {
     return reinterpret_cast<const T*>(block + column.offset_bytes);
+}
+
+/// An element of a row, widened.
+inline i64 row_element(const std::byte* row, const Column& column) {
+    const std::byte* at = row + column.row_offset_bytes;
+    i16 narrow;
+    i32 normal;
+    i64 wide;
+    switch (column.element_bytes) {
+    case 2: std::memcpy(&narrow, at, 2); return narrow;
+    case 4: std::memcpy(&normal, at, 4); return normal;
+    default: std::memcpy(&wide, at, 8); return wide;
+    }
+}
+inline void set_row_element(std::byte* row, const Column& column, i64 value) {
+    std::byte* at = row + column.row_offset_bytes;
+    const i16 narrow = static_cast<i16>(value);
+    const i32 normal = static_cast<i32>(value);
+    switch (column.element_bytes) {
+    case 2: std::memcpy(at, &narrow, 2); break;
+    case 4: std::memcpy(at, &normal, 4); break;
+    default: std::memcpy(at, &value, 8);
+    }
 }
 
 } // namespace throng

@@ -8,6 +8,17 @@
 
 namespace throng {
 
+void place_row_columns(Layout& layout) {
+    u32 offset = 0;
+    for (const u32 bytes : {8u, 4u, 2u})
+        for (u32 i = 0; i < layout.column_count; ++i)
+            if (layout.columns[i].element_bytes == bytes) {
+                layout.columns[i].row_offset_bytes = offset;
+                offset += bytes;
+            }
+    layout.row_bytes = (offset + 7) & ~7u;
+}
+
 struct Protocol::Impl {
     ProtocolConfig config;
     ComponentInfo components[component_count_max];
@@ -223,6 +234,7 @@ Error Protocol::finish() {
     }
     if (const Error error = impl.link_velocities(); error != Error::none)
         return error;
+    place_row_columns(layout);
     impl.compute_hash();
     impl.finished = true;
     return Error::none;

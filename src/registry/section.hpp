@@ -23,12 +23,20 @@ struct ChunkState {
     const std::byte* const* blocks = nullptr;
 };
 
+/// Some lanes of a chunk at one tick, as the server has them: where the row of each is (Layout::row_bytes), and which lanes have
+/// each component.
+struct RowState {
+    const std::byte* rows[lane_count];                              // by lane; set for the lanes asked for
+    const BlockHeader* headers[Protocol::component_count_max];      // by component; never null
+};
+
 struct EncodeInput {
     const Layout* layout = nullptr;
-    ChunkState current;
-    ChunkState baseline;                 // blocks == nullptr: full
+    const OccupantBlock* occupants = nullptr;
+    const RowState* current = nullptr;
+    const RowState* baseline = nullptr;  // null: full
     const OpaqueLanes* const* opaque = nullptr; // [component], null entries where the component is not opaque or absent
-    u64 lanes = 0;                       // non-zero; all alive in `current`; in a delta the same occupants in `baseline`
+    u64 lanes = 0;                       // non-zero; all alive; in a delta the same occupants in `baseline`
     Tick tick = 0;
     Tick baseline_tick = 0;
     bool spatial = false;                // the chunk belongs to a cell

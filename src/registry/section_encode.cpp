@@ -1,10 +1,10 @@
 #include "src/registry/section_format.hpp"
 #include "src/wire/kernels.hpp"
-#include "src/wire/lane_codes.hpp"
 #include "src/wire/masks.hpp"
 #include "src/registry/zstd.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 
 namespace throng {
@@ -22,32 +22,34 @@ void put_number(BitWriter& writer, u64 value, u32 length_bits) {
     writer.put(value, length);
 }
 
-struct ColumnForm {
-    u32 width = 0;
-    bool sparse = false;
-};
-// Chooses the form of a column and writes its head. `any` is the OR of its codes, `nonzero_count` of which are not 0.
-template <bool Wide>
-ColumnForm put_column_head(BitWriter& writer, const Column& column, u64 any, u32 count, u32 nonzero_count) {
-    ColumnForm form{static_cast<u32>(std::bit_width(any))};
-    if (Wide)
-        form.width = wide_width(form.width);
-    if (form.width == 0) {
-        writer.put(0, column.width_bits);
-    } else {
-        form.sparse = count + nonzero_count * form.width < count * form.width;
-        writer.put(form.width | static_cast<u64>(form.sparse) << column.width_bits, column.width_bits + 1u);
+// The rows that a component's columns have values for, in wire order; up to a multiple of 8 the last one is repeated.
+struct RowList {
+    u32 count = 0;
+    const std::byte* current[lane_count];
+    const std::byte* base[lane_count];
+    void set(const LaneList& lanes, const std::byte* const* current_rows, const std::byte* const* base_rows) {
+        count = lanes.count;
+        for (u32 i = 0; i < ((count + 7) & ~7u); ++i) {
+            current[i] = current_rows[lanes.lane[i]];
+            base[i] = base_rows ? base_rows[lanes.lane[i]] : zero_row;
+        }
     }
-    return form;
+};
+
+template <class T>
+T load(const std::byte* row, u32 offset_bytes) {
+    T value;
+    std::memcpy(&value, row + offset_bytes, sizeof value);
+    return value;
 }
 
 // In a full section a column of equal values is one number. Returns false, with the form bit written, if they differ.
 template <class T>
-bool put_equal_column(BitWriter& writer, const Column& column, const T* current, const LaneList& lanes) {
+bool put_equal_column(BitWriter& writer, const Column& column, const RowList& rows) {
     using Code = std::make_unsigned_t<T>;
-    const T first = current[lanes.lane[0]];
-    for (u32 i = 1; i < lanes.count; ++i) {
-        if (current[lanes.lane[i]] != first) {
+    const T first = load<T>(rows.current[0], column.row_offset_bytes);
+    for (u32 i = 1; i < rows.count; ++i) {
+        if (load<T>(rows.current[i], column.row_offset_bytes) != first) {
             writer.put(0, 1);
             return false;
         }
@@ -59,81 +61,13 @@ bool put_equal_column(BitWriter& writer, const Column& column, const T* current,
     return true;
 }
 
-// Writes one column and says whether any value differs from the baseline's. Lane by lane: the cheapest way for few lanes.
-template <bool Wide, class T>
-bool encode_few(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity,
-                const LaneList& lanes) {
-    using Code = std::make_unsigned_t<T>;
-    const u32 wrap = sizeof(T) * 8 - difference_bits(column);
-    Code codes[lane_count];
-    Code any = 0, differs = 0;
-    u64 nonzero = 0;
-    for (u32 i = 0; i < lanes.count; ++i) {
-        const u32 lane = lanes.lane[i];
-        Code prediction = static_cast<Code>(base[lane]);
-        differs = static_cast<Code>(differs | (static_cast<Code>(current[lane]) ^ prediction));
-        if (velocity.data)
-            prediction = static_cast<Code>(prediction + static_cast<Code>(velocity.moved(lane)));
-        const Code raw = static_cast<Code>(static_cast<Code>(current[lane]) - prediction);
-        codes[i] = zigzag(static_cast<T>(static_cast<T>(static_cast<Code>(raw << wrap)) >> wrap));
-        any = static_cast<Code>(any | codes[i]);
-        nonzero |= static_cast<u64>(codes[i] != 0) << i;
-    }
-    const ColumnForm form = put_column_head<Wide>(writer, column, any, lanes.count, static_cast<u32>(std::popcount(nonzero)));
-    if (form.width == 0)
-        return differs != 0;
-    if (form.sparse)
-        writer.put(nonzero, lanes.count);
-    else
-        nonzero = detail::low_bits(lanes.count);
-    if (Wide)
-        writer.align();
-    for (; nonzero != 0; nonzero &= nonzero - 1)
-        writer.put(codes[std::countr_zero(nonzero)], form.width);
-    return differs != 0;
-}
-
-// The same for many lanes: all 64 at once.
-template <bool Wide, class T>
-bool encode_many(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity,
-                 const LaneList& lanes) {
-    alignas(64) T predicted[lane_count];
-    alignas(64) std::make_unsigned_t<T> codes[lane_count];
-    bool differs = false;
-    for (u32 i = 0; velocity.data && i < lanes.count && !differs; ++i)
-        differs = current[lanes.lane[i]] != base[lanes.lane[i]];
-    const T* prediction = predict(base, velocity, predicted);
-    LaneCodes found;
-    if constexpr (sizeof(T) == 2)
-        found = kernels().codes16(current, prediction, lanes.mask, difference_bits(column), codes);
-    else
-        found = kernels().codes32(current, prediction, lanes.mask, difference_bits(column), codes);
-    differs |= !velocity.data && found.any != 0;
-    const u32 nonzero_count = static_cast<u32>(std::popcount(found.nonzero));
-    const ColumnForm form = put_column_head<Wide>(writer, column, found.any, lanes.count, nonzero_count);
-    if (form.width == 0)
-        return differs;
-    if (form.sparse)
-        writer.put(select_bits(found.nonzero, lanes), lanes.count);
-    if (Wide)
-        writer.align();
-    put_lane_codes(writer, codes, form.sparse ? found.nonzero : lanes.mask, form.width);
-    return differs;
-}
-
-template <bool Wide, class T>
-bool encode_column(BitWriter& writer, const Column& column, const T* current, const T* base, const Velocity& velocity,
-                   const LaneList& lanes) {
-    if constexpr (sizeof(T) < 8)
-        if (lanes.count > few_lanes_max)
-            return encode_many<Wide>(writer, column, current, base, velocity, lanes);
-    return encode_few<Wide>(writer, column, current, base, velocity, lanes);
-}
-
 class BodyEncoder {
 public:
-    explicit BodyEncoder(const EncodeInput& input) : input_(input), layout_(*input.layout), full_(input.baseline.blocks == nullptr) {
+    explicit BodyEncoder(const EncodeInput& input) : input_(input), layout_(*input.layout), full_(input.baseline == nullptr) {
         lanes_.set(input.lanes);
+        rows_.set(lanes_, input.current->rows, full_ ? nullptr : input.baseline->rows);
+        if (!full_)
+            find_differences();
     }
     bool full() const { return full_; }
     u32 age() const { return input_.tick - input_.baseline_tick; }
@@ -162,9 +96,26 @@ public:
     }
 
 private:
+    // OR over the lanes of what differs between the two rows.
+    void find_differences() {
+        for (u32 at = 0; at < layout_.row_bytes; at += 8) {
+            u64 differs = 0;
+            for (u32 i = 0; i < rows_.count; ++i)
+                differs |= load<u64>(rows_.current[i], at) ^ load<u64>(rows_.base[i], at);
+            std::memcpy(differences_ + at, &differs, 8);
+        }
+    }
+    bool differs(const Column& column) const {
+        switch (column.element_bytes) {
+        case 2: return load<u16>(differences_, column.row_offset_bytes) != 0;
+        case 4: return load<u32>(differences_, column.row_offset_bytes) != 0;
+        default: return load<u64>(differences_, column.row_offset_bytes) != 0;
+        }
+    }
+
     template <bool Wide>
     void encode_occupants(BitWriter& writer) {
-        const OccupantBlock& occupants = *input_.current.occupants;
+        const OccupantBlock& occupants = *input_.occupants;
         writer.put(input_.spatial, 1);
         if (input_.spatial) {
             THRONG_ASSERT(input_.cell_steps != 0);
@@ -215,20 +166,14 @@ private:
     template <bool Wide>
     void encode_component(BitWriter& writer, u32 component) {
         const LayoutComponent& info = layout_.components[component];
-        const std::byte* current = input_.current.blocks[component];
-        const std::byte* base = full_ ? nullptr : input_.baseline.blocks[component];
-        // A shared block is the usual sign that nothing changed. Opaque bytes are not in the block.
-        if (current == base && !info.opaque) {
-            writer.put(0, 1);
-            return;
-        }
+        const BlockHeader& current = *input_.current->headers[component];
+        const BlockHeader& base = full_ ? no_lanes : *input_.baseline->headers[component];
         const u64 lanes = lanes_.mask;
-        const u64 present = current ? header(current).present & lanes : 0;
-        const u64 base_present = base ? header(base).present & lanes : 0;
+        const u64 present = current.present & lanes, base_present = base.present & lanes;
         u64 counter[2] = {0, 0}, base_counter[2] = {0, 0};
         for (u32 plane = 0; plane < 2; ++plane) {
-            counter[plane] = current ? header(current).counter[plane] & present : 0;
-            base_counter[plane] = base ? header(base).counter[plane] & base_present & present : 0;
+            counter[plane] = current.counter[plane] & present;
+            base_counter[plane] = base.counter[plane] & base_present & present;
         }
         const bool counters = counter[0] != base_counter[0] || counter[1] != base_counter[1];
         u64 carried = 0;
@@ -241,10 +186,14 @@ private:
             }
             carried |= gained;
         }
-        const BitWriter unlisted = writer;
         const bool structure = present != base_present || counters;
-        bool differs = structure || carried != 0;
-        if (full_ ? present == 0 : info.opaque && !differs) {
+        bool listed = structure || carried != 0;
+        if (full_)
+            listed = present != 0;
+        else
+            for (u32 i = info.first_column; !listed && i < info.first_column + info.column_count; ++i)
+                listed = differs(layout_.columns[i]);
+        if (!listed) {
             writer.put(0, 1);
             return;
         }
@@ -256,10 +205,16 @@ private:
         if (full_ ? present != lanes : structure)
             writer.put(select_bits(present, lanes_), lanes_.count);
         const LaneList* list = &lanes_;
-        LaneList own;
+        const RowList* rows = &rows_;
+        LaneList own_lanes;
+        RowList own_rows;
         if (present != lanes) {
-            own.set(present);
-            list = &own;
+            own_lanes.set(present);
+            list = &own_lanes;
+            if (!info.opaque && present != 0) {
+                own_rows.set(own_lanes, input_.current->rows, full_ ? nullptr : input_.baseline->rows);
+                rows = &own_rows;
+            }
         }
         if ((full_ || structure) && present != 0) {
             writer.put(counters, 1);
@@ -273,38 +228,37 @@ private:
         }
         if (present != 0)
             for (u32 i = info.first_column; i < info.first_column + info.column_count; ++i)
-                differs |= encode_any_column<Wide>(writer, layout_.columns[i], *list);
-        if (!differs && !full_) {
-            writer = unlisted; // found out only after the columns were written
-            writer.put(0, 1);
-        }
+                encode_column<Wide>(writer, layout_.columns[i], *rows);
     }
 
     template <bool Wide>
-    bool encode_any_column(BitWriter& writer, const Column& column, const LaneList& lanes) {
-        const std::byte* current = column_bytes(input_.current.blocks, column);
-        const std::byte* base = column_bytes(input_.baseline.blocks, column);
-        Velocity velocity;
+    void encode_column(BitWriter& writer, const Column& column, const RowList& rows) {
+        if (full_) {
+            bool equal = false;
+            switch (column.element_bytes) {
+            case 2: equal = put_equal_column<i16>(writer, column, rows); break;
+            case 4: equal = put_equal_column<i32>(writer, column, rows); break;
+            default: equal = put_equal_column<i64>(writer, column, rows);
+            }
+            if (equal)
+                return;
+        } else if (column.velocity_column < 0 && !differs(column)) {
+            writer.put(0, column.width_bits);
+            return;
+        }
+        ColumnInput in{.current = rows.current, .base = rows.base, .count = rows.count, .offset_bytes = column.row_offset_bytes,
+                       .difference_bits = difference_bits(column), .width_bits = column.width_bits, .wide = Wide};
         if (!full_ && column.velocity_column >= 0) {
-            const Column& source = layout_.columns[column.velocity_column];
-            velocity.data = column_bytes(input_.baseline.blocks, source);
-            velocity.element_bytes = source.element_bytes;
-            velocity.scale = extrapolation_scale(column.velocity_factor, age());
+            const Column& velocity = layout_.columns[column.velocity_column];
+            in.velocity_offset_bytes = velocity.row_offset_bytes;
+            in.velocity_bytes = velocity.element_bytes;
+            in.velocity_scale = extrapolation_scale(column.velocity_factor, age());
         }
         switch (column.element_bytes) {
-        case 2: return encode_elements<Wide, i16>(writer, column, current, base, velocity, lanes);
-        case 4: return encode_elements<Wide, i32>(writer, column, current, base, velocity, lanes);
-        default: return encode_elements<Wide, i64>(writer, column, current, base, velocity, lanes);
+        case 2: return kernels_.put_column16(writer, in);
+        case 4: return kernels_.put_column32(writer, in);
+        default: return kernels_.put_column64(writer, in);
         }
-    }
-
-    template <bool Wide, class T>
-    bool encode_elements(BitWriter& writer, const Column& column, const std::byte* current, const std::byte* base, const Velocity& velocity,
-                         const LaneList& lanes) {
-        const T* elements = reinterpret_cast<const T*>(current);
-        if (full_ && put_equal_column(writer, column, elements, lanes))
-            return true;
-        return encode_column<Wide>(writer, column, elements, reinterpret_cast<const T*>(base), velocity, lanes);
     }
 
     void encode_opaque_head(BitWriter& writer, u32 component, const LaneList& present, u64 carried) {
@@ -330,9 +284,12 @@ private:
 
     const EncodeInput& input_;
     const Layout& layout_;
+    const Kernels& kernels_ = kernels();
     bool full_;
     u32 opaque_listed_ = 0; // components with opaque bytes to write
     LaneList lanes_;
+    RowList rows_;
+    alignas(8) std::byte differences_[row_bytes_max]; // a row
     u64 carried_[Protocol::component_count_max];
 };
 
@@ -345,6 +302,8 @@ u32 write_head(std::span<std::byte, 1 + varint_bytes_max> out, const BodyEncoder
 } // namespace
 
 alignas(64) const std::byte zero_column[zero_column_bytes] = {};
+alignas(64) const std::byte zero_row[row_bytes_max] = {};
+const BlockHeader no_lanes{};
 
 } // namespace section
 
@@ -362,8 +321,8 @@ SectionScratch::~SectionScratch() {
 }
 
 EncodeResult encode_section(const EncodeInput& input, Compression compression, SectionScratch& scratch, std::span<std::byte> out) {
-    THRONG_ASSERT(input.lanes != 0 && (input.lanes & ~input.current.occupants->alive) == 0);
-    THRONG_ASSERT(input.baseline.blocks == nullptr || input.tick != input.baseline_tick);
+    THRONG_ASSERT(input.lanes != 0 && (input.lanes & ~input.occupants->alive) == 0);
+    THRONG_ASSERT(input.baseline == nullptr || input.tick != input.baseline_tick);
     section::BodyEncoder body(input);
     std::byte head[1 + varint_bytes_max];
     out = out.first(std::min<std::size_t>(out.size(), section_bytes_max));

@@ -2,6 +2,7 @@
 // What the two halves of the section codec share. See docs/wire.md 2.
 #include "src/registry/section.hpp"
 #include "src/wire/kernels.hpp"
+#include "src/wire/lane_list.hpp"
 #include "throng/wire.hpp"
 #include <bit>
 #include <type_traits>
@@ -16,25 +17,12 @@ inline constexpr u32 net_index_length_bits = 6;
 inline constexpr u32 generation_length_bits = 5;
 inline constexpr u32 generation_bits = 24;
 inline constexpr u32 coordinate_length_bits = 6;
-/// Up to so many lanes a column is handled lane by lane, since 64 at once would cost more.
+/// Up to so many lanes a column is decoded lane by lane, since 64 at once would cost more.
 inline constexpr u32 few_lanes_max = 8;
-
 inline constexpr u32 zero_column_bytes = lane_count * 8;
 extern const std::byte zero_column[zero_column_bytes];
-
-/// The lanes that a column has values for, in wire order.
-struct LaneList {
-    u64 mask = 0;
-    u32 count = 0;
-    u8 lane[lane_count];
-
-    void set(u64 lanes) {
-        mask = lanes;
-        count = 0;
-        for (; lanes != 0; lanes &= lanes - 1)
-            lane[count++] = static_cast<u8>(std::countr_zero(lanes));
-    }
-};
+extern const std::byte zero_row[row_bytes_max];
+extern const BlockHeader no_lanes;
 
 /// Packs the bits of `bits` that `mask` selects together at the low end.
 inline u64 select_bits(u64 bits, const LaneList& list) {

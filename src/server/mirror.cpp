@@ -14,15 +14,22 @@ constexpr u64 slab_alignment(u64 bytes) {
     return bytes < huge_page_bytes ? 64 : huge_page_bytes;
 }
 
-/// Next free block, stored in the block itself.
-std::byte*& next_free(std::byte* block) {
-    return *reinterpret_cast<std::byte**>(block);
+/// Next free ring, stored in the ring itself.
+std::byte*& next_free(std::byte* ring) {
+    return *reinterpret_cast<std::byte**>(ring);
 }
+/// Rows are a few words.
+void copy_row(std::byte* to, const std::byte* from, u32 bytes) {
+    for (u32 at = 0; at < bytes; at += 8)
+        std::memcpy(to + at, from + at, 8);
+}
+constexpr u32 undo_small_bytes = 256; // the first ring of a chunk
+
 } // namespace
 
 Mirror::Mirror(const Layout& layout, u32 history, Allocator allocator)
-    : layout_(layout), allocator_(allocator), history_(history), component_count_(layout.component_count),
-      stride_(layout.component_count + 1), chunks_(allocator), slabs_(allocator) {
+    : allocator_(allocator), history_(history), component_count_(layout.component_count),
+      row_bytes_(layout.row_bytes), chunks_(allocator), slabs_(allocator) {
     THRONG_ASSERT(history >= 2 && history <= history_max);
 }
 
@@ -44,9 +51,9 @@ Mirror::~Mirror() {
 Chunk& Mirror::add_chunk(u32 cell, bool spatial, i32 origin_a, i32 origin_b) {
     const std::size_t n = component_count_;
     const auto rounded = [](std::size_t bytes) { return (bytes + 63) & ~std::size_t(63); };
-    const std::size_t counters = rounded(sizeof(Chunk)), opaque = counters + rounded(n * 16 + 16),
-                      spare = opaque + rounded(n * sizeof(void*) + 8);
-    const std::size_t blocks = spare + rounded((n + 1) * sizeof(void*)), end = blocks + rounded(history_max * stride_ * sizeof(void*));
+    const std::size_t counters = rounded(sizeof(Chunk)), opaque = counters + rounded(n * 16 + 16);
+    const std::size_t headers = opaque + rounded(n * sizeof(void*) + 8), occupants = headers + rounded(n * sizeof(BlockHeader) + 8);
+    const std::size_t rows = occupants + sizeof(OccupantBlock), end = rows + rounded(std::size_t(row_bytes_) * lane_count + 8);
     std::byte* memory = carve(end);
     std::memset(memory, 0, end);
     Chunk* chunk = new (memory) Chunk;
@@ -58,22 +65,11 @@ Chunk& Mirror::add_chunk(u32 cell, bool spatial, i32 origin_a, i32 origin_b) {
     std::memset(&chunk->places, 0xff, sizeof chunk->places);
     chunk->counters = reinterpret_cast<u64(*)[2]>(memory + counters);
     chunk->opaque = reinterpret_cast<OpaqueLanes**>(memory + opaque);
-    chunk->spare = reinterpret_cast<std::byte**>(memory + spare);
-    chunk->blocks = reinterpret_cast<std::byte**>(memory + blocks);
+    chunk->headers = reinterpret_cast<BlockHeader*>(memory + headers);
+    chunk->occupants = reinterpret_cast<OccupantBlock*>(memory + occupants);
+    chunk->rows = memory + rows;
     chunks_.push_back(chunk);
     return *chunk;
-}
-
-u32 Mirror::block_bytes(u32 component) const {
-    return component == component_count_ ? static_cast<u32>(sizeof(OccupantBlock)) : layout_.components[component].block_bytes;
-}
-
-std::byte* Mirror::take_block(Chunk& chunk, u32 component) {
-    if (std::byte* block = chunk.spare[component]) {
-        chunk.spare[component] = next_free(block);
-        return block;
-    }
-    return carve(block_bytes(component));
 }
 
 /// Memory that lives as long as the mirror. Slabs grow with what is in use, so that a settled server takes none.
@@ -94,19 +90,46 @@ std::byte* Mirror::carve(u64 wanted) {
     return memory;
 }
 
-void Mirror::open_version(Chunk& chunk, Tick tick) {
-    if (chunk.version_count && chunk.ticks[chunk.newest] == tick)
-        return;
+/// Moves the records into a ring that has room for `bytes` more.
+void Mirror::grow_undo(Chunk& chunk, u32 bytes) {
+    const u32 oldest = (chunk.newest + history_max + 1 - chunk.version_count) % history_max;
+    u32 wanted = undo_small_bytes;
+    while (wanted < 2 * chunk.undo_capacity_bytes || wanted < 2 * bytes)
+        wanted *= 2;
+    const u32 size_class = static_cast<u32>(std::countr_zero(wanted));
+    std::byte* ring = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        if ((ring = free_undo_[size_class]))
+            free_undo_[size_class] = next_free(ring);
+    }
+    if (!ring)
+        ring = carve(wanted);
+    u32 end = 0;
+    for (u32 i = 0, version = oldest; i < chunk.version_count; ++i, version = (version + 1) % history_max) {
+        const u32 start = chunk.undo_start[version], size = chunk.undo_bytes[version];
+        if (size)
+            std::memcpy(ring + end, chunk.undo + start, size);
+        chunk.undo_start[version] = end;
+        end += size;
+    }
+    if (chunk.undo) {
+        const std::lock_guard lock(mutex_);
+        std::byte*& list = free_undo_[std::countr_zero(chunk.undo_capacity_bytes)];
+        next_free(chunk.undo) = list;
+        list = chunk.undo;
+    }
+    chunk.undo = ring;
+    chunk.undo_capacity_bytes = wanted;
+    chunk.undo_end = end;
+}
+
+void Mirror::open_version(Chunk& chunk, Tick tick, u64 lanes, u32 components) {
+    THRONG_ASSERT(chunk.version_count == 0 || tick_newer(tick, chunk.ticks[chunk.newest]));
+    const u32 undo_bytes = static_cast<u32>(std::popcount(components)) * static_cast<u32>(sizeof(BlockHeader)) +
+                           static_cast<u32>(std::popcount(lanes)) * row_bytes_;
     if (chunk.version_count == history_) {
         const u32 oldest = (chunk.newest + history_max + 1 - history_) % history_max;
-        const u32 second = (oldest + 1) % history_max;
-        for (u32 c = 0; c <= component_count_; ++c) {
-            std::byte* block = chunk.blocks[oldest * stride_ + c];
-            if (block && block != chunk.blocks[second * stride_ + c]) {
-                next_free(block) = chunk.spare[c];
-                chunk.spare[c] = block;
-            }
-        }
         chunk.newest_dropped = chunk.ticks[oldest];
         chunk.dropped_lanes |= chunk.version_dirty[oldest];
         for (u64 left = chunk.version_dirty[oldest]; left; left &= left - 1)
@@ -114,16 +137,35 @@ void Mirror::open_version(Chunk& chunk, Tick tick) {
         chunk.dropped_any = true;
         --chunk.version_count;
     }
-    const u32 before = chunk.newest;
-    if (chunk.version_count) {
-        chunk.newest = static_cast<u8>((chunk.newest + 1) % history_max);
-        std::memcpy(chunk.blocks + chunk.newest * stride_, chunk.blocks + before * stride_, stride_ * sizeof(std::byte*));
+    // Room in one piece behind the newest record, or from the front. The ring is never filled to the last byte: an end at the
+    // start means empty.
+    const u32 oldest = (chunk.newest + history_max + 1 - chunk.version_count) % history_max;
+    const u32 start = chunk.version_count ? chunk.undo_start[oldest] : chunk.undo_end;
+    if (chunk.undo_end < start) {
+        if (start - chunk.undo_end <= undo_bytes)
+            grow_undo(chunk, undo_bytes);
+    } else if (chunk.undo_capacity_bytes - chunk.undo_end <= undo_bytes) {
+        if (start > undo_bytes)
+            chunk.undo_end = 0;
+        else
+            grow_undo(chunk, undo_bytes);
     }
+    if (chunk.version_count)
+        chunk.newest = static_cast<u8>((chunk.newest + 1) % history_max);
     ++chunk.version_count;
-    chunk.ticks[chunk.newest] = tick;
-    chunk.version_dirty[chunk.newest] = 0;
-    chunk.version_rebound[chunk.newest] = 0;
-    chunk.fresh = 0;
+    const u32 version = chunk.newest;
+    chunk.ticks[version] = tick;
+    chunk.version_dirty[version] = lanes;
+    chunk.version_rebound[version] = 0;
+    chunk.undo_start[version] = chunk.undo_end;
+    chunk.undo_bytes[version] = undo_bytes;
+    chunk.undo_headers[version] = components;
+    std::byte* out = chunk.undo + chunk.undo_end;
+    for (u32 left = components; left; left &= left - 1, out += sizeof(BlockHeader))
+        std::memcpy(out, chunk.headers + std::countr_zero(left), sizeof(BlockHeader));
+    for (u64 left = lanes; left; left &= left - 1, out += row_bytes_)
+        copy_row(out, row(chunk, static_cast<u32>(std::countr_zero(left))), row_bytes_);
+    chunk.undo_end += undo_bytes;
 }
 
 u64 dropped_since(const Chunk& chunk, Tick after) {
@@ -135,18 +177,43 @@ u64 dropped_since(const Chunk& chunk, Tick after) {
     return mask;
 }
 
-std::byte* Mirror::writable(Chunk& chunk, u32 component) {
-    std::byte*& slot = chunk.blocks[chunk.newest * stride_ + component];
-    static_assert(Protocol::component_count_max < 64);
-    if (chunk.fresh >> component & 1)
-        return slot;
-    chunk.fresh |= u64(1) << component;
-    std::byte* block = take_block(chunk, component);
-    if (slot)
-        std::memcpy(block, slot, block_bytes(component));
-    else
-        std::memset(block, 0, block_bytes(component));
-    return slot = block;
+void Mirror::present(const Chunk& chunk, u64 lanes, RowState& out) const {
+    for (u32 c = 0; c < component_count_; ++c)
+        out.headers[c] = chunk.headers + c;
+    for (; lanes; lanes &= lanes - 1) {
+        const u32 lane = static_cast<u32>(std::countr_zero(lanes));
+        out.rows[lane] = row(chunk, lane);
+    }
+}
+
+void Mirror::past(const Chunk& chunk, Tick baseline, u64 lanes, RowState& out) const {
+    THRONG_ASSERT(serves(chunk, baseline));
+    const u32 first = first_after(chunk, baseline);
+    const u32 versions = tick_newer(chunk.ticks[first], baseline) ? (chunk.newest + history_max - first) % history_max + 1 : 0;
+    u32 headers_missing = static_cast<u32>((u64(1) << component_count_) - 1);
+    for (u32 i = 0, version = first; i < versions; ++i, version = (version + 1) % history_max) {
+        const std::byte* at = chunk.undo + chunk.undo_start[version];
+        for (u32 left = chunk.undo_headers[version]; left; left &= left - 1, at += sizeof(BlockHeader))
+            if (headers_missing & (left & (~left + 1))) {
+                const u32 component = static_cast<u32>(std::countr_zero(left));
+                out.headers[component] = reinterpret_cast<const BlockHeader*>(at);
+                headers_missing &= ~(u32(1) << component);
+            }
+        const u64 saved = chunk.version_dirty[version];
+        for (u64 take = lanes & saved; take; take &= take - 1) {
+            const u64 below = (take & (~take + 1)) - 1;
+            out.rows[std::countr_zero(take)] = at + static_cast<u32>(std::popcount(saved & below)) * row_bytes_;
+        }
+        lanes &= ~saved;
+    }
+    for (; headers_missing; headers_missing &= headers_missing - 1) {
+        const u32 component = static_cast<u32>(std::countr_zero(headers_missing));
+        out.headers[component] = chunk.headers + component;
+    }
+    for (; lanes; lanes &= lanes - 1) { // did not change since
+        const u32 lane = static_cast<u32>(std::countr_zero(lanes));
+        out.rows[lane] = row(chunk, lane);
+    }
 }
 
 bool Mirror::store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bool inserted, Tick tick) {

@@ -1,11 +1,14 @@
 #pragma once
-// The mirror: for each chunk the quantised columns of its entities now, and a ring of earlier versions of them (R14).
+// The mirror: for each chunk the quantised rows of its entities now, and a ring of versions that lead back to earlier ones (R14).
 //
-// Who writes: the structure stage (serial) assigns lanes; the capture stage writes columns, one worker a chunk. Who reads:
+// A version keeps what it overwrote: the old rows of the lanes that changed. The state of a lane at a tick B is what the first version
+// after B that changed it overwrote, or else the present row. Most lanes of most chunks rest, and an old state is wanted for few
+// of the others: this reads and writes a fraction of what whole copies would take.
+//
+// Who writes: the structure stage (serial) assigns lanes; the capture stage writes rows, one worker a chunk. Who reads:
 // interest, plan, encode and acks, in parallel, after that.
 //
-// Sizes: a version costs its changed components' blocks (64 lanes * element size * fields) and one pointer a component;
-// unchanged components share the block of the version before.
+// Sizes: a row is the elements of all columns (Layout::row_bytes), a chunk 64 rows; a version costs the rows that changed.
 #include "src/registry/layout.hpp"
 #include "src/registry/section.hpp"
 #include "src/visibility/interest_grid.hpp"
@@ -39,7 +42,6 @@ struct alignas(64) Chunk {
     u64 version_rebound[history_max] = {};
     u32 entity_idx[lane_count] = {};
     u64 structural = 0; // lanes (un)bound since the last capture
-    u64 fresh = 0;      // bit c: the newest version's block c is its own
     u32 next_in_cell = no_chunk;
     // what encoding a lane of this chunk cost, for deterministic size estimates (1/16 bytes a lane)
     u32 lane_cost = 0;
@@ -50,8 +52,17 @@ struct alignas(64) Chunk {
     // per component, arrays of Mirror::component_count
     u64 (*counters)[2] = nullptr; // insert counters now
     OpaqueLanes** opaque = nullptr;
-    std::byte** spare = nullptr;  // free blocks, linked through their first word
-    std::byte** blocks = nullptr; // [version][component_count + 1]; the last is the OccupantBlock
+    OccupantBlock* occupants = nullptr;
+    BlockHeader* headers = nullptr; // [component]: which lanes have it
+    std::byte* rows = nullptr;      // [lane]; 0 where a lane lacks the component
+    // What versions overwrote: records in a ring of bytes, oldest first, each in one piece. A record holds the old headers of the
+    // components in undo_headers, then the old rows of the lanes in version_dirty.
+    std::byte* undo = nullptr;
+    u32 undo_capacity_bytes = 0;
+    u32 undo_end = 0; // where the newest record ends
+    u32 undo_start[history_max] = {};
+    u32 undo_bytes[history_max] = {};
+    u32 undo_headers[history_max] = {}; // bit c: the header of component c changed
 };
 
 /// Memory of one opaque lane is kept by the chunk: data, bytes in use, capacity.
@@ -72,30 +83,34 @@ public:
     const Chunk& chunk(u32 number) const { return *chunks_[number]; }
     Chunk& add_chunk(u32 cell, bool spatial, i32 origin_a, i32 origin_b);
 
-    /// Opens the version of `tick` if the newest one is older. One writer a chunk.
-    void open_version(Chunk& chunk, Tick tick);
-    /// The newest version's block of a component (or the occupants: component_count), made its own first. A version of
-    /// this tick must be open.
-    std::byte* writable(Chunk& chunk, u32 component);
-    const std::byte* newest_block(const Chunk& chunk, u32 component) const {
-        return chunk.version_count ? chunk.blocks[chunk.newest * stride_ + component] : nullptr;
+    /// Opens the version of `tick`, newer than all others, in which `lanes` and the headers of `components` (bits) are about to be
+    /// overwritten. One writer a chunk.
+    void open_version(Chunk& chunk, Tick tick, u64 lanes, u32 components);
+    std::byte* row(Chunk& chunk, u32 lane) const { return chunk.rows + lane * row_bytes_; }
+    const std::byte* row(const Chunk& chunk, u32 lane) const { return chunk.rows + lane * row_bytes_; }
+    /// The present state of `lanes`.
+    void present(const Chunk& chunk, u64 lanes, RowState& out) const;
+    /// The state at a baseline tick that serves(); right for `lanes` whose occupant has not changed since. Good until the chunk's
+    /// next version.
+    void past(const Chunk& chunk, Tick baseline, u64 lanes, RowState& out) const;
+
+    /// Brings what encoding reads of the present state into the cache.
+    void prefetch_rows(const Chunk& chunk, u64 lanes) const {
+        for (; lanes; lanes &= lanes - 1)
+            __builtin_prefetch(row(chunk, static_cast<u32>(__builtin_ctzll(lanes))));
+        __builtin_prefetch(chunk.headers);
     }
-    /// State of a version, by ring index.
-    ChunkState state(const Chunk& chunk, u32 version) const {
-        return {reinterpret_cast<const OccupantBlock*>(chunk.blocks[version * stride_ + component_count_]),
-                chunk.blocks + version * stride_};
+    /// Brings what past() reads into the cache: first what says where it is, a little later the rows themselves.
+    void prefetch_past_table(const Chunk& chunk) const {
+        __builtin_prefetch(&chunk.rows);
+        __builtin_prefetch(chunk.undo_start);
+        __builtin_prefetch(chunk.undo_headers);
     }
-    /// Brings the columns that encoding a delta reads into the cache.
-    void prefetch_version(const Chunk& chunk, u32 version) const {
-        for (u32 c = 0; c < component_count_; ++c)
-            if (const std::byte* block = chunk.blocks[version * stride_ + c])
-                for (u32 at = 0; at < layout_.components[c].block_bytes; at += 64)
-                    __builtin_prefetch(block + at);
-    }
-    /// Brings a version's block pointers into the cache.
-    void prefetch_table(const Chunk& chunk, u32 version) const {
-        __builtin_prefetch(chunk.blocks + version * stride_);
-        __builtin_prefetch(chunk.blocks + version * stride_ + component_count_);
+    void prefetch_past(const Chunk& chunk, Tick baseline) const {
+        const u32 version = first_after(chunk, baseline);
+        const std::byte* begin = chunk.undo + chunk.undo_start[version];
+        for (u32 byte = 0; byte < chunk.undo_bytes[version]; byte += 64)
+            __builtin_prefetch(begin + byte);
     }
     /// Brings what interest, plan and acks read of a chunk into the cache.
     void prefetch(u32 number) const {
@@ -104,7 +119,6 @@ public:
         __builtin_prefetch(chunk->ticks);
         __builtin_prefetch(chunk->version_dirty);
         __builtin_prefetch(chunk->version_dirty + 8);
-        __builtin_prefetch(&chunk->blocks);
     }
     void prefetch_places(u32 number) const {
         const Chunk* chunk = chunks_[number];
@@ -119,22 +133,32 @@ public:
     u64 bytes() const { return bytes_; }
 
 private:
-    std::byte* take_block(Chunk& chunk, u32 component);
     std::byte* carve(u64 bytes);
-    u32 block_bytes(u32 component) const;
+    void grow_undo(Chunk& chunk, u32 bytes);
+    /// Ring index of the oldest version newer than `baseline`; the newest one if there is none.
+    u32 first_after(const Chunk& chunk, Tick baseline) const {
+        u32 version = chunk.newest;
+        for (u32 left = chunk.version_count; left > 1; --left) {
+            const u32 before = version == 0 ? history_max - 1 : version - 1;
+            if (!tick_newer(chunk.ticks[before], baseline))
+                break;
+            version = before;
+        }
+        return version;
+    }
 
-    const Layout& layout_;
     Allocator allocator_;
     u32 history_;
     u32 component_count_;
-    u32 stride_;
+    u32 row_bytes_;
     Array<Chunk*> chunks_;
     struct Slab {
         std::byte* memory;
         u64 bytes;
     };
-    std::mutex mutex_; // slabs and bytes_: taken when a chunk needs a block it has not got, rare after warm-up
+    std::mutex mutex_; // slabs, free rings and bytes_: taken when a chunk needs a block or a larger ring, rare after warm-up
     Array<Slab> slabs_;
+    std::byte* free_undo_[32] = {}; // rings that became too small, by log2 of their bytes, linked through their first word
     std::byte* slab_next_ = nullptr;
     u64 slab_left_ = 0;
     u64 bytes_ = 0;
@@ -172,15 +196,10 @@ inline u64 rebound_since(const Chunk& chunk, Tick after) {
     return chunk.dropped_any && tick_newer(chunk.newest_dropped, after) ? mask | dropped_since(chunk, after) : mask;
 }
 
-/// Ring index of the version that serves a baseline tick: the newest not newer than it; -1 when it has been dropped (R14).
-inline i32 serving(const Chunk& chunk, Tick baseline) {
-    u32 version = chunk.newest;
-    for (u32 left = chunk.version_count; left > 0; --left) {
-        if (!tick_newer(chunk.ticks[version], baseline))
-            return static_cast<i32>(version);
-        version = version == 0 ? history_max - 1 : version - 1;
-    }
-    return -1;
+/// Whether the state at a baseline tick is known (R14).
+inline bool serves(const Chunk& chunk, Tick baseline) {
+    return chunk.version_count != 0 &&
+           !tick_newer(chunk.ticks[(chunk.newest + history_max + 1 - chunk.version_count) % history_max], baseline);
 }
 
 } // namespace throng

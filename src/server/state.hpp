@@ -119,7 +119,8 @@ struct ClientState {
 /// Counters and scratch of one worker, on lines of its own.
 struct alignas(128) WorkerState {
     explicit WorkerState(Allocator a)
-        : arena(a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), candidates(a), message(a), opaque(a), lanes(a) {}
+        : arena(a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), candidates(a), message(a), opaque(a), rows(a),
+          lanes(a) {}
     WorkerState(WorkerState&&) = default;
     WorkerState& operator=(WorkerState&&) = default;
     TickReport counts; // summed into the report
@@ -151,6 +152,7 @@ struct alignas(128) WorkerState {
     Array<Candidate> candidates;
     Array<std::byte> message;
     Array<std::byte> opaque;
+    Array<std::byte> rows; // capture: the new rows of the chunk at hand
     struct InMessage { // a section of the message being put together
         u32 client_chunk;
         u64 lanes;

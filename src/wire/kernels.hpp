@@ -3,23 +3,33 @@
 // picked at run time. Both give the same results on every input; a test compares them.
 //
 // A code is the zigzag form of a value minus its prediction; arrays of codes are indexed by lane.
-#include "throng/base.hpp"
+#include "throng/wire.hpp"
 
 namespace throng {
 
-struct LaneCodes {
-    u64 any = 0;     // OR of the codes
-    u64 nonzero = 0; // lanes whose code is not 0
+/// One column of a section: where the values of the listed lanes, and those they are predicted from, stand in rows.
+struct ColumnInput {
+    const std::byte* const* current = nullptr; // a row for each listed lane; up to a multiple of 8 the last one is repeated
+    const std::byte* const* base = nullptr;    // the same of the baseline
+    u32 count = 0;
+    u32 offset_bytes = 0;
+    u32 velocity_offset_bytes = 0; // of the velocity in the baseline's rows
+    u32 velocity_bytes = 0;        // 2, 4 or 8; 0: not predicted. The prediction is base + ((velocity * velocity_scale) >> 16)
+    u64 velocity_scale = 0;
+    u32 difference_bits = 16;      // differences are sign-extended from these
+    u32 width_bits = 5;            // of the width on the wire
+    bool wide = false;             // docs/wire.md 2.2
 };
 
 /// Every array has 64 elements, and none overlaps another.
 struct Kernels {
+    /// Writes a column (width, form and codes; docs/wire.md 2.2) of at least one lane.
+    void (*put_column16)(BitWriter& writer, const ColumnInput& column);
+    void (*put_column32)(BitWriter& writer, const ColumnInput& column);
+    void (*put_column64)(BitWriter& writer, const ColumnInput& column);
     /// prediction[lane] = base[lane] + ((velocity[lane] * scale) >> 16), modulo 2^16.
     void (*predict16)(const i16* base, const i16* velocity, u32 scale, i16* prediction);
-    /// The codes of `lanes`; the others become 0. Differences are sign-extended from their low `difference_bits`.
-    LaneCodes (*codes16)(const i16* current, const i16* prediction, u64 lanes, u32 difference_bits, u16* codes);
-    LaneCodes (*codes32)(const i32* current, const i32* prediction, u64 lanes, u32 difference_bits, u32* codes);
-    /// The inverse: out[lane] = (prediction[lane] + difference) & value_mask.
+    /// From codes, by lane, to values: out[lane] = (prediction[lane] + difference) & value_mask.
     void (*apply16)(const u16* codes, const i16* prediction, u16 value_mask, i16* out);
     void (*apply32)(const u32* codes, const i32* prediction, u32 value_mask, i32* out);
     /// Whether the elements of `lanes` are within [minimum, maximum].

@@ -1,8 +1,8 @@
-// Included once per instruction level, with KERNEL_NAMESPACE set. Must not use inline functions of other headers: the linker
-// keeps one copy of such a function, which could be the one compiled for the other level.
+// Included once per instruction level, with KERNEL_NAMESPACE set. Of other headers it may use only functions that are always
+// inlined: the linker keeps one copy of any other, which could be the one compiled for the other level.
 #include "src/wire/kernels.hpp"
-#if defined(__SSE2__)
-#include <emmintrin.h>
+#if defined(__SSE4_1__)
+#include <smmintrin.h>
 #endif
 
 namespace throng::KERNEL_NAMESPACE {
@@ -35,82 +35,203 @@ void predict16(const i16* __restrict base, const i16* __restrict velocity, u32 s
     }
 }
 
-u64 nonzero16(const u16* codes) {
-    u64 mask = 0;
-    for (u32 i = 0; i < lanes_all_count; i += 16) {
-#if defined(__SSE2__)
-        const __m128i zero = _mm_setzero_si128();
-        const __m128i low = _mm_cmpeq_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i)), zero);
-        const __m128i high = _mm_cmpeq_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i + 8)), zero);
-        const u32 zeros = static_cast<u32>(_mm_movemask_epi8(_mm_packs_epi16(low, high)));
-        mask |= static_cast<u64>(~zeros & 0xffffu) << i;
-#else
-        for (u32 j = 0; j < 16; ++j)
-            mask |= static_cast<u64>(codes[i + j] != 0) << (i + j);
+// Four 16-bit codes of `width` bits, lowest first, become 4 * width bits.
+inline u64 merge4(u64 x, u32 width) {
+    constexpr u64 even = 0x0000'ffff'0000'ffff;
+    x = (x & even) | (x & ~even) >> (16 - width);
+    return (x & 0xffff'ffff) | x >> 32 << (2 * width);
+}
+
+inline u64 low_bits(u32 bits) { return bits >= 64 ? ~u64{0} : (u64{1} << bits) - 1; }
+
+// What is known of the codes of a column.
+struct Codes {
+    u64 largest = 0; // or the OR of them: as wide as the largest
+    u64 nonzero = 0; // bit i: the i-th listed lane's code is not 0
+};
+
+template <class T>
+inline T element(const std::byte* row, u32 offset_bytes) {
+    T value;
+    __builtin_memcpy(&value, row + offset_bytes, sizeof(value));
+    return value;
+}
+
+#if defined(__SSE4_1__)
+// Elements of eight rows.
+inline __m128i gather8(const std::byte* const* rows, u32 offset_bytes) {
+    const auto at = [&](u32 i) { return static_cast<int>(element<u16>(rows[i], offset_bytes)); };
+    __m128i eight = _mm_cvtsi32_si128(at(0));
+    eight = _mm_insert_epi16(eight, at(1), 1);
+    eight = _mm_insert_epi16(eight, at(2), 2);
+    eight = _mm_insert_epi16(eight, at(3), 3);
+    eight = _mm_insert_epi16(eight, at(4), 4);
+    eight = _mm_insert_epi16(eight, at(5), 5);
+    eight = _mm_insert_epi16(eight, at(6), 6);
+    return _mm_insert_epi16(eight, at(7), 7);
+}
+inline __m128i gather4(const std::byte* const* rows, u32 offset_bytes) {
+    const auto at = [&](u32 i) { return element<int>(rows[i], offset_bytes); };
+    __m128i four = _mm_cvtsi32_si128(at(0));
+    four = _mm_insert_epi32(four, at(1), 1);
+    four = _mm_insert_epi32(four, at(2), 2);
+    return _mm_insert_epi32(four, at(3), 3);
+}
+
+inline Codes find_codes_by_eights(const ColumnInput& in, u16* codes) {
+    const __m128i wrap = _mm_cvtsi32_si128(static_cast<int>(16 - in.difference_bits));
+    __m128i largest = _mm_setzero_si128();
+    Codes found;
+    for (u32 i = 0; i < in.count; i += 8) {
+        const __m128i value = gather8(in.current + i, in.offset_bytes);
+        __m128i predicted = gather8(in.base + i, in.offset_bytes);
+        if (in.velocity_bytes != 0) {
+            // Bits 16..31 of velocity * scale: an unsigned high half, made right for negative velocities, and a low half.
+            const __m128i scale_low = _mm_set1_epi16(static_cast<i16>(in.velocity_scale));
+            const __m128i scale_high = _mm_set1_epi16(static_cast<i16>(in.velocity_scale >> 16));
+            const __m128i velocity = gather8(in.base + i, in.velocity_offset_bytes);
+            const __m128i negative = _mm_and_si128(_mm_srai_epi16(velocity, 15), scale_low);
+            const __m128i high = _mm_sub_epi16(_mm_mulhi_epu16(velocity, scale_low), negative);
+            predicted = _mm_add_epi16(predicted, _mm_add_epi16(high, _mm_mullo_epi16(velocity, scale_high)));
+        }
+        const __m128i difference = _mm_sra_epi16(_mm_sll_epi16(_mm_sub_epi16(value, predicted), wrap), wrap);
+        const __m128i code = _mm_xor_si128(_mm_add_epi16(difference, difference), _mm_srai_epi16(difference, 15));
+        _mm_store_si128(reinterpret_cast<__m128i*>(codes + i), code);
+        largest = _mm_max_epu16(largest, code);
+        const __m128i zeros = _mm_cmpeq_epi16(code, _mm_setzero_si128());
+        found.nonzero |= static_cast<u64>(~_mm_movemask_epi8(_mm_packs_epi16(zeros, zeros)) & 0xff) << i;
+    }
+    const __m128i ones = _mm_cmpeq_epi16(largest, largest);
+    found.largest = static_cast<u16>(~_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_xor_si128(largest, ones))));
+    found.nonzero &= low_bits(in.count);
+    return found;
+}
+
+inline Codes find_codes_by_fours(const ColumnInput& in, u32* codes) {
+    const __m128i wrap = _mm_cvtsi32_si128(static_cast<int>(32 - in.difference_bits));
+    __m128i any = _mm_setzero_si128();
+    Codes found;
+    for (u32 i = 0; i < in.count; i += 4) {
+        const __m128i value = gather4(in.current + i, in.offset_bytes);
+        const __m128i predicted = gather4(in.base + i, in.offset_bytes);
+        const __m128i difference = _mm_sra_epi32(_mm_sll_epi32(_mm_sub_epi32(value, predicted), wrap), wrap);
+        const __m128i code = _mm_xor_si128(_mm_add_epi32(difference, difference), _mm_srai_epi32(difference, 31));
+        _mm_store_si128(reinterpret_cast<__m128i*>(codes + i), code);
+        any = _mm_or_si128(any, code);
+        const __m128i zeros = _mm_cmpeq_epi32(code, _mm_setzero_si128());
+        found.nonzero |= static_cast<u64>(~_mm_movemask_ps(_mm_castsi128_ps(zeros)) & 0xf) << i;
+    }
+    any = _mm_or_si128(any, _mm_shuffle_epi32(any, 0x4e));
+    any = _mm_or_si128(any, _mm_shuffle_epi32(any, 0xb1));
+    found.largest = static_cast<u32>(_mm_cvtsi128_si32(any));
+    found.nonzero &= low_bits(in.count);
+    return found;
+}
 #endif
+
+inline i64 velocity_of(const ColumnInput& in, u32 i) {
+    switch (in.velocity_bytes) {
+    case 2: return element<i16>(in.base[i], in.velocity_offset_bytes);
+    case 4: return element<i32>(in.base[i], in.velocity_offset_bytes);
+    default: return element<i64>(in.base[i], in.velocity_offset_bytes);
     }
-    return mask;
 }
 
-u64 nonzero32(const u32* codes) {
-    u64 mask = 0;
-    for (u32 i = 0; i < lanes_all_count; i += 4) {
-#if defined(__SSE2__)
-        const __m128i zeros = _mm_cmpeq_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i)), _mm_setzero_si128());
-        mask |= static_cast<u64>(~_mm_movemask_ps(_mm_castsi128_ps(zeros)) & 0xf) << i;
-#else
-        for (u32 j = 0; j < 4; ++j)
-            mask |= static_cast<u64>(codes[i + j] != 0) << (i + j);
+template <class Code>
+Codes find_codes(const ColumnInput& in, Code* codes) {
+#if defined(__SSE4_1__)
+    if constexpr (sizeof(Code) == 2) {
+        if (in.velocity_bytes == 0 || in.velocity_bytes == 2)
+            return find_codes_by_eights(in, codes);
+    } else if constexpr (sizeof(Code) == 4) {
+        if (in.velocity_bytes == 0)
+            return find_codes_by_fours(in, codes);
+    }
 #endif
+    const u32 wrap = sizeof(Code) * 8 - in.difference_bits;
+    Codes found;
+    for (u32 i = 0; i < in.count; ++i) {
+        Code predicted = element<Code>(in.base[i], in.offset_bytes);
+        if (in.velocity_bytes != 0) {
+            const i64 moved = static_cast<i64>(static_cast<u64>(velocity_of(in, i)) * in.velocity_scale) >> 16;
+            predicted = static_cast<Code>(predicted + static_cast<u64>(moved));
+        }
+        const Code shifted = static_cast<Code>(static_cast<Code>(element<Code>(in.current[i], in.offset_bytes) - predicted) << wrap);
+        const Code sign = static_cast<Code>(0 - (shifted >> (sizeof(Code) * 8 - 1)));
+        const Code difference = static_cast<Code>(static_cast<Code>(static_cast<Code>(shifted ^ sign) >> wrap) ^ sign);
+        codes[i] = static_cast<Code>(static_cast<Code>(difference << 1) ^ sign);
+        found.largest |= codes[i];
+        found.nonzero |= static_cast<u64>(codes[i] != 0) << i;
     }
-    return mask;
+    return found;
 }
 
-LaneCodes codes16(const i16* current, const i16* prediction, u64 lanes, u32 difference_bits, u16* codes) {
-    const u16 difference_mask = static_cast<u16>((u32{1} << difference_bits) - 1);
-    const u16 sign = static_cast<u16>(u32{1} << (difference_bits - 1));
-    VecU16 bits, any = {};
-    __builtin_memcpy(&bits, lane_bits16, sizeof(bits));
-    for (u32 i = 0; i < lanes_all_count; i += vec16_lanes) {
-        VecU16 value, predicted;
-        __builtin_memcpy(&value, current + i, sizeof(value));
-        __builtin_memcpy(&predicted, prediction + i, sizeof(predicted));
-        const VecU16 difference = (((value - predicted) & difference_mask) ^ sign) - sign; // sign-extended
-        const VecU16 negative = reinterpret_cast<VecU16>(reinterpret_cast<VecI16>(difference) >> 15);
-        const u16 chosen = static_cast<u16>(lanes >> i);
-        const VecU16 wanted = reinterpret_cast<VecU16>((bits & chosen) == bits);
-        const VecU16 code = ((difference + difference) ^ negative) & wanted;
-        __builtin_memcpy(codes + i, &code, sizeof(code));
-        any |= code;
+void put_dense(BitWriter& out, const u16* codes, u32 count, u32 width) {
+    BitWriter writer = out; // a local copy stays in registers
+    for (u32 i = 0; i < count; i += 8) {
+        u64 low, high;
+        __builtin_memcpy(&low, codes + i, 8);
+        __builtin_memcpy(&high, codes + i + 4, 8);
+        low = merge4(low, width);
+        high = merge4(high, width);
+        const u32 left = (count - i) * width;
+        if (width <= 8) {
+            const u32 bits = left < 8 * width ? left : 8 * width;
+            writer.put((low | high << (4 * width)) & low_bits(bits), bits);
+        } else {
+            const u32 bits = left < 4 * width ? left : 4 * width;
+            writer.put(low & low_bits(bits), bits);
+            const u32 rest = left - bits < 4 * width ? left - bits : 4 * width;
+            writer.put(high & low_bits(rest), rest);
+        }
     }
-    u16 result = 0;
-    for (u32 i = 0; i < vec16_lanes; ++i)
-        result = static_cast<u16>(result | any[i]);
-    return {result, nonzero16(codes)};
+    out = writer;
 }
 
-LaneCodes codes32(const i32* current, const i32* prediction, u64 lanes, u32 difference_bits, u32* codes) {
-    const u32 difference_mask = static_cast<u32>((u64{1} << difference_bits) - 1);
-    const u32 sign = u32{1} << (difference_bits - 1);
-    VecU32 bits, any = {};
-    __builtin_memcpy(&bits, lane_bits32, sizeof(bits));
-    for (u32 i = 0; i < lanes_all_count; i += vec32_lanes) {
-        VecU32 value, predicted;
-        __builtin_memcpy(&value, current + i, sizeof(value));
-        __builtin_memcpy(&predicted, prediction + i, sizeof(predicted));
-        const VecU32 difference = (((value - predicted) & difference_mask) ^ sign) - sign;
-        const VecU32 negative = reinterpret_cast<VecU32>(reinterpret_cast<VecI32>(difference) >> 31);
-        const u32 chosen = static_cast<u32>(lanes >> i);
-        const VecU32 wanted = reinterpret_cast<VecU32>((bits & chosen) == bits);
-        const VecU32 code = ((difference + difference) ^ negative) & wanted;
-        __builtin_memcpy(codes + i, &code, sizeof(code));
-        any |= code;
+template <class Code>
+void put_dense(BitWriter& out, const Code* codes, u32 count, u32 width) {
+    if (width <= 16) {
+        alignas(16) u16 narrow[lanes_all_count];
+        for (u32 i = 0; i < lanes_all_count && i < count; ++i)
+            narrow[i] = static_cast<u16>(codes[i]);
+        for (u32 i = count; i % 8 != 0; ++i)
+            narrow[i] = 0;
+        put_dense(out, narrow, count, width);
+        return;
     }
-    u32 result = 0;
-    for (u32 i = 0; i < vec32_lanes; ++i)
-        result |= any[i];
-    return {result, nonzero32(codes)};
+    BitWriter writer = out;
+    for (u32 i = 0; i < count; ++i)
+        writer.put(codes[i], width);
+    out = writer;
 }
+
+template <class Code>
+void put_column(BitWriter& writer, const ColumnInput& in) {
+    alignas(16) Code codes[lanes_all_count];
+    const Codes found = find_codes(in, codes);
+    if (found.largest == 0) {
+        writer.put(0, in.width_bits);
+        return;
+    }
+    u32 width = 64 - static_cast<u32>(__builtin_clzll(found.largest));
+    if (in.wide)
+        width = width <= 8 ? 8 : width <= 16 ? 16 : width <= 32 ? 32 : 64;
+    const u32 coded = static_cast<u32>(__builtin_popcountll(found.nonzero));
+    const bool sparse = in.count + coded * width < in.count * width;
+    writer.put(width | static_cast<u64>(sparse) << in.width_bits, in.width_bits + 1u);
+    if (sparse)
+        writer.put(found.nonzero, in.count);
+    if (in.wide)
+        writer.align();
+    if (!sparse)
+        return put_dense(writer, codes, in.count, width);
+    for (u64 rest = found.nonzero; rest != 0; rest &= rest - 1)
+        writer.put(codes[__builtin_ctzll(rest)], width);
+}
+
+void put_column16(BitWriter& writer, const ColumnInput& in) { put_column<u16>(writer, in); }
+void put_column32(BitWriter& writer, const ColumnInput& in) { put_column<u32>(writer, in); }
+void put_column64(BitWriter& writer, const ColumnInput& in) { put_column<u64>(writer, in); }
 
 void apply16(const u16* __restrict codes, const i16* __restrict prediction, u16 value_mask, i16* __restrict out) {
     for (u32 i = 0; i < lanes_all_count; ++i) {
@@ -161,6 +282,6 @@ bool within32(const i32* values, u64 lanes, i32 minimum, i32 maximum) {
 
 } // namespace
 
-const Kernels table = {predict16, codes16, codes32, apply16, apply32, within16, within32};
+const Kernels table = {put_column16, put_column32, put_column64, predict16, apply16, apply32, within16, within32};
 
 } // namespace throng::KERNEL_NAMESPACE

@@ -11,12 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "codes are merged four at a time");
 
-// Four 16-bit codes of `width` bits, lowest first, become 4 * width bits.
-inline u64 merge4(u64 x, u32 width) {
-    constexpr u64 even = 0x0000'ffff'0000'ffff;
-    x = (x & even) | (x & ~even) >> (16 - width);
-    return (x & 0xffff'ffff) | x >> 32 << (2 * width);
-}
+// The inverse of merging four 16-bit codes of `width` bits into 4 * width bits.
 inline u64 split4(u64 x, u32 width) {
     const u64 value_mask = detail::low_bits(width) * 0x0000'0001'0000'0001;
     x = (x & detail::low_bits(2 * width)) | x >> (2 * width) << 32;
@@ -27,22 +22,6 @@ inline u64 split4(u64 x, u32 width) {
 struct Eight {
     u64 low = 0, high = 0;
 };
-inline Eight pack8(const u16* codes, u32 mask) {
-    Eight packed;
-#if defined(__SSSE3__)
-    const __m128i order = _mm_load_si128(reinterpret_cast<const __m128i*>(pack16_shuffles.bytes[mask]));
-    const __m128i values = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)), order);
-    packed.low = static_cast<u64>(_mm_cvtsi128_si64(values));
-    packed.high = static_cast<u64>(_mm_cvtsi128_si64(_mm_unpackhi_epi64(values, values)));
-#else
-    u32 count = 0;
-    for (; mask != 0; mask &= mask - 1, ++count) {
-        const u64 code = codes[std::countr_zero(mask)];
-        (count < 4 ? packed.low : packed.high) |= code << (16 * (count & 3));
-    }
-#endif
-    return packed;
-}
 inline void unpack8(Eight packed, u32 mask, u16* codes) {
 #if defined(__SSSE3__)
     const __m128i order = _mm_load_si128(reinterpret_cast<const __m128i*>(unpack16_shuffles.bytes[mask]));
@@ -65,46 +44,6 @@ inline u64 get_bits(BitReader& reader, u32 bits) {
 }
 
 } // namespace
-
-void put_lane_codes(BitWriter& out, const u16* codes, u64 lanes, u32 width) {
-    BitWriter writer = out; // a local copy stays in registers
-    if (lanes == ~u64{0}) {
-        for (u32 i = 0; i < 64; i += 4) {
-            u64 four;
-            std::memcpy(&four, codes + i, 8);
-            writer.put(merge4(four, width), 4 * width);
-        }
-    } else {
-        for (; lanes != 0; lanes >>= 8, codes += 8) {
-            const u32 mask = lanes & 0xff;
-            const u32 count = static_cast<u32>(std::popcount(mask));
-            const Eight packed = pack8(codes, mask);
-            writer.put(merge4(packed.low, width), std::min(count, 4u) * width);
-            if (count > 4)
-                writer.put(merge4(packed.high, width), (count - 4) * width);
-        }
-    }
-    out = writer;
-}
-
-void put_lane_codes(BitWriter& out, const u32* codes, u64 lanes, u32 width) {
-    if (width <= 16) {
-        u16 narrow[64];
-        for (u32 i = 0; i < 64; ++i)
-            narrow[i] = static_cast<u16>(codes[i]);
-        put_lane_codes(out, narrow, lanes, width);
-        return;
-    }
-    BitWriter writer = out;
-    for (; lanes != 0; lanes &= lanes - 1)
-        writer.put(codes[std::countr_zero(lanes)], width);
-    out = writer;
-}
-
-void put_lane_codes(BitWriter& writer, const u64* codes, u64 lanes, u32 width) {
-    for (; lanes != 0; lanes &= lanes - 1)
-        writer.put(codes[std::countr_zero(lanes)], width);
-}
 
 void get_lane_codes(BitReader& in, u16* codes, u64 lanes, u32 width) {
     BitReader reader = in;

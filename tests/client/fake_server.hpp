@@ -1,6 +1,7 @@
 #pragma once
 // A server made by hand: chunks of plain values per tick, sections encoded by encode_section, messages in any order. With a
 // backend that hands over exactly what a test says and keeps what the client sends.
+#include "tests/support/encode_blocks.hpp"
 #include "src/registry/message.hpp"
 #include "src/registry/section.hpp"
 #include "throng/client.hpp"
@@ -178,7 +179,7 @@ private:
     std::vector<std::byte> encode(const Part& part, Tick tick) {
         const Image now = image(part.chunk, tick);
         std::optional<Image> base;
-        EncodeInput input;
+        BlockInput input;
         const OpaqueLanes* opaque[component_count] = {};
         opaque[note_index] = now.blocks[note_index] ? &now.opaque : nullptr;
         input.layout = &layout;
@@ -196,7 +197,7 @@ private:
             input.baseline_tick = *part.baseline;
         }
         std::vector<std::byte> out(8192);
-        const EncodeResult result = encode_section(input, compression, scratch_, out);
+        const EncodeResult result = encode_blocks(input, compression, scratch_, out);
         out.resize(result.bytes);
         return out;
     }

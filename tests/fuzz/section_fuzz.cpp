@@ -1,5 +1,6 @@
 // Section payloads, full and delta, packed and zstd, against a fixed layout and baseline. What is accepted must encode, and
 // decode again to the same bytes.
+#include "tests/support/encode_blocks.hpp"
 #include "fuzz.hpp"
 #include "tests/registry/section_fixture.hpp"
 #include <cstdlib>
@@ -43,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const throng::u8* data, std::size_t size_b
     ++throng::fuzz::accepted_count;
 
     const Layout& layout = target.test.layout;
-    EncodeInput input;
+    BlockInput input;
     input.layout = &layout;
     const std::byte* blocks[Protocol::component_count_max] = {};
     OpaqueLanes opaque[Protocol::component_count_max] = {};
@@ -71,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const throng::u8* data, std::size_t size_b
     input.origin[0] = decoded.origin[0];
     input.origin[1] = decoded.origin[1];
     input.cell_steps = cell_steps;
-    const u32 bytes = encode_section(input, Compression::never, target.scratch, target.out).bytes;
+    const u32 bytes = encode_blocks(input, Compression::never, target.scratch, target.out).bytes;
     require(bytes != 0);
     require(decode_section({target.out, bytes}, cell_steps, base, target.baseline.occupants.alive, target.second_buffers, target.again) ==
             Error::none);

@@ -1,5 +1,6 @@
 // Prints a golden file (format: tools/wire_check.py) of one client that joins, follows three chunks for a while, loses and
 // regains lanes. Made with the section codec alone, without a server, so that it covers what a scenario rarely does.
+#include "tests/support/encode_blocks.hpp"
 #include "src/wire/masks.hpp"
 #include "tests/registry/section_fixture.hpp"
 #include <cstdio>
@@ -141,7 +142,7 @@ private:
     }
     void add_section(Message& message, Chunk& chunk, u64 lanes, u32 baseline_version, bool full, Compression compression, u64 gone) {
         State& current = chunk.versions.back();
-        EncodeInput input;
+        BlockInput input;
         input.layout = &test_.layout;
         input.current = current.view();
         input.opaque = current.opaque_pointers.data();
@@ -158,7 +159,7 @@ private:
         }
         EncodeResult result;
         if (lanes != 0)
-            result = encode_section(input, compression, scratch_, out_);
+            result = encode_blocks(input, compression, scratch_, out_);
         message.zstd |= compression != Compression::never;
         message.varint(chunk.number - previous_);
         previous_ = chunk.number;

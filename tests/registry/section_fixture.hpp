@@ -50,6 +50,7 @@ struct TestLayout {
         ++info.field_count;
         owner.column_count++;
         owner.block_bytes += element_bytes * lane_count;
+        place_row_columns(layout);
         return added;
     }
     void opaque(u32 bytes_max) {

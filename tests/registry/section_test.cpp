@@ -1,3 +1,4 @@
+#include "tests/support/encode_blocks.hpp"
 #include "section_fixture.hpp"
 #include "src/wire/kernels.hpp"
 #include "throng/wire.hpp"
@@ -18,8 +19,8 @@ struct Codec {
     std::vector<std::byte> out = std::vector<std::byte>(section_bytes_max);
 };
 
-EncodeInput full_input(State& state, u64 lanes) {
-    EncodeInput input;
+BlockInput full_input(State& state, u64 lanes) {
+    BlockInput input;
     input.layout = state.layout;
     input.current = state.view();
     input.opaque = state.opaque_pointers.data();
@@ -32,8 +33,8 @@ EncodeInput full_input(State& state, u64 lanes) {
     return input;
 }
 
-EncodeInput delta_input(State& state, State& baseline, u64 lanes, u32 age) {
-    EncodeInput input = full_input(state, lanes);
+BlockInput delta_input(State& state, State& baseline, u64 lanes, u32 age) {
+    BlockInput input = full_input(state, lanes);
     input.baseline = baseline.view();
     input.baseline_tick = input.tick - age;
     return input;
@@ -75,7 +76,7 @@ void check_equal(const Layout& layout, const DecodedSection& decoded, State& cur
 
 // Encodes what was decoded; a canonical format gives the same bytes.
 std::vector<std::byte> encode_again(Codec& codec, const Layout& layout, const DecodedSection& decoded, State* baseline,
-                                    const EncodeInput& input, bool zstd) {
+                                    const BlockInput& input, bool zstd) {
     State state(layout);
     state.occupants = *decoded.occupants;
     for (u32 c = 0; c < layout.component_count; ++c) {
@@ -89,13 +90,13 @@ std::vector<std::byte> encode_again(Codec& codec, const Layout& layout, const De
                 state.text[c][lane].assign(reinterpret_cast<const char*>(decoded.opaque[c][lane].data()), decoded.opaque[c][lane].size());
         }
     }
-    EncodeInput again = input;
+    BlockInput again = input;
     again.current = state.view();
     again.opaque = state.opaque_pointers.data();
     again.lanes = decoded.lanes;
     again.spatial = decoded.full ? decoded.spatial : input.spatial;
     std::vector<std::byte> out(section_bytes_max);
-    const EncodeResult result = encode_section(again, zstd ? Compression::always : Compression::never, codec.scratch, out);
+    const EncodeResult result = encode_blocks(again, zstd ? Compression::always : Compression::never, codec.scratch, out);
     out.resize(result.bytes);
     return out;
 }
@@ -120,11 +121,11 @@ void round_trips(u64 seed) {
         if (lanes == 0)
             lanes = alive & ~(alive - 1);
         const u32 age = random.chance(80) ? 1 + random.below(40) : 1 + random.below(100000);
-        EncodeInput input = delta ? delta_input(current, baseline, lanes, age) : full_input(current, lanes);
+        BlockInput input = delta ? delta_input(current, baseline, lanes, age) : full_input(current, lanes);
         if (round == 1)
             input.spatial = false;
         for (const Compression compression : {Compression::never, Compression::always, Compression::automatic}) {
-            const EncodeResult result = encode_section(input, compression, codec.scratch, codec.out);
+            const EncodeResult result = encode_blocks(input, compression, codec.scratch, codec.out);
             REQUIRE(result.bytes != 0);
             CHECK((compression == Compression::automatic || result.zstd == (compression == Compression::always)));
             const Bytes payload{codec.out.data(), result.bytes};
@@ -171,13 +172,13 @@ TEST_CASE("sections: both instruction levels write the same bytes") {
             const u64 lanes = round % 2 == 0 || (alive & random.next()) == 0 ? alive : alive & random.next();
             if (lanes == 0)
                 continue;
-            const EncodeInput input = round < 2 ? full_input(current, lanes) : delta_input(current, baseline, lanes, 1 + random.below(40));
+            const BlockInput input = round < 2 ? full_input(current, lanes) : delta_input(current, baseline, lanes, 1 + random.below(40));
             REQUIRE(force_kernel_level(KernelLevel::baseline));
-            const u32 bytes = encode_section(input, Compression::automatic, codec.scratch, codec.out).bytes;
+            const u32 bytes = encode_blocks(input, Compression::automatic, codec.scratch, codec.out).bytes;
             const std::vector<std::byte> first(codec.out.begin(), codec.out.begin() + bytes);
             if (!force_kernel_level(KernelLevel::v3))
                 continue;
-            REQUIRE(encode_section(input, Compression::automatic, codec.scratch, codec.out).bytes == bytes);
+            REQUIRE(encode_blocks(input, Compression::automatic, codec.scratch, codec.out).bytes == bytes);
             CHECK(std::memcmp(codec.out.data(), first.data(), bytes) == 0);
         }
         REQUIRE(force_kernel_level(best_kernel_level()));
@@ -200,12 +201,12 @@ TEST_CASE("sections: hand-checked bytes") {
     set_element(state, test.layout.columns[0], 3, -3);
     set_element(state, test.layout.columns[1], 0, 4);
     set_element(state, test.layout.columns[1], 3, 4);
-    EncodeInput input = full_input(state, 0b1001);
+    BlockInput input = full_input(state, 0b1001);
     input.spatial = false;
 
     std::vector<std::byte> expected(32);
     const auto encoded = [&] {
-        const u32 bytes = encode_section(input, Compression::never, codec.scratch, codec.out).bytes;
+        const u32 bytes = encode_blocks(input, Compression::never, codec.scratch, codec.out).bytes;
         return std::vector<std::byte>(codec.out.begin(), codec.out.begin() + bytes);
     };
     BitWriter full(expected);
@@ -259,9 +260,9 @@ TEST_CASE("sections: truncated anywhere is an error, and damaged bytes are an er
         const u64 alive = current.occupants.alive;
         const u64 lanes = round % 3 == 0 ? alive : alive & (u64{0x0041'0821'0410'8010} << round % 7);
         const bool delta = round % 2 != 0;
-        const EncodeInput input = delta ? delta_input(current, baseline, lanes, 5) : full_input(current, lanes);
+        const BlockInput input = delta ? delta_input(current, baseline, lanes, 5) : full_input(current, lanes);
         const Compression compression = round % 4 < 2 ? Compression::never : Compression::always;
-        const u32 bytes = encode_section(input, compression, codec.scratch, codec.out).bytes;
+        const u32 bytes = encode_blocks(input, compression, codec.scratch, codec.out).bytes;
         REQUIRE(bytes != 0);
         const std::vector<std::byte> good(codec.out.begin(), codec.out.begin() + bytes);
         // Exact allocations, so that a sanitizer sees a read past the end.
@@ -306,8 +307,8 @@ TEST_CASE("sections: baselines that are not held, lanes without an occupant, and
     for (u32 lane = 0; lane < lane_count; ++lane)
         set_element(current, test.layout.columns[0], lane, static_cast<i64>(lane) * 10);
     const auto decode = [&](u64 lanes, u64 held) {
-        const EncodeInput input = delta_input(current, baseline, lanes, 1);
-        const u32 bytes = encode_section(input, Compression::never, codec.scratch, codec.out).bytes;
+        const BlockInput input = delta_input(current, baseline, lanes, 1);
+        const u32 bytes = encode_blocks(input, Compression::never, codec.scratch, codec.out).bytes;
         return decode_section({codec.out.data(), bytes}, cell_steps, input.baseline, held, codec.buffers, codec.decoded);
     };
     CHECK(decode(0xff, 0xff) == Error::none);
@@ -324,8 +325,8 @@ TEST_CASE("sections: baselines that are not held, lanes without an occupant, and
         set_element(current, test.layout.columns[1], 9, 1);
         CHECK(decode(lanes, ~u64{0}) == Error::none);
     }
-    const EncodeInput input = delta_input(current, baseline, 0xff, 1);
-    const u32 bytes = encode_section(input, Compression::never, codec.scratch, codec.out).bytes;
+    const BlockInput input = delta_input(current, baseline, 0xff, 1);
+    const u32 bytes = encode_blocks(input, Compression::never, codec.scratch, codec.out).bytes;
     baseline.occupants.alive = 0xfe;
     CHECK(decode_section({codec.out.data(), bytes}, cell_steps, input.baseline, ~u64{0}, codec.buffers, codec.decoded) == Error::bad_value);
 }
@@ -336,17 +337,17 @@ TEST_CASE("sections: a body that claims to be huge, another size, or trailing by
     Codec codec(test.layout);
     State state(test.layout);
     fill_random(random, state, ~u64{0}, 50);
-    const EncodeInput input = full_input(state, ~u64{0});
+    const BlockInput input = full_input(state, ~u64{0});
     const auto decode = [&](const std::vector<std::byte>& bytes) {
         return decode_section(bytes, cell_steps, {}, 0, codec.buffers, codec.decoded);
     };
-    u32 bytes = encode_section(input, Compression::never, codec.scratch, codec.out).bytes;
+    u32 bytes = encode_blocks(input, Compression::never, codec.scratch, codec.out).bytes;
     std::vector<std::byte> packed(codec.out.begin(), codec.out.begin() + bytes);
     CHECK(decode(packed) == Error::none);
     packed.push_back(std::byte{0});
     CHECK(decode(packed) == Error::bad_value);
 
-    const EncodeResult result = encode_section(input, Compression::always, codec.scratch, codec.out);
+    const EncodeResult result = encode_blocks(input, Compression::always, codec.scratch, codec.out);
     REQUIRE(result.zstd);
     std::vector<std::byte> zstd(codec.out.begin(), codec.out.begin() + result.bytes);
     CHECK(decode(zstd) == Error::none);
@@ -372,15 +373,15 @@ TEST_CASE("sections: an output that is too small gives 0 bytes and is not writte
     Codec codec(test.layout);
     State state(test.layout);
     fill_random(random, state, ~u64{0}, 50);
-    const EncodeInput input = full_input(state, 0xffff);
+    const BlockInput input = full_input(state, 0xffff);
     for (const Compression compression : {Compression::never, Compression::always, Compression::automatic}) {
-        const u32 bytes = encode_section(input, compression, codec.scratch, codec.out).bytes;
+        const u32 bytes = encode_blocks(input, compression, codec.scratch, codec.out).bytes;
         std::vector<std::byte> small(bytes, std::byte{0x5a});
-        const EncodeResult result = encode_section(input, compression, codec.scratch, std::span(small).first(bytes - 1));
+        const EncodeResult result = encode_blocks(input, compression, codec.scratch, std::span(small).first(bytes - 1));
         CHECK(small.back() == std::byte{0x5a});
         if (compression != Compression::automatic) // zstd may still fit where packed does not
             CHECK(result.bytes == 0);
-        CHECK(encode_section(input, compression, codec.scratch, std::span(small).first(0)).bytes == 0);
+        CHECK(encode_blocks(input, compression, codec.scratch, std::span(small).first(0)).bytes == 0);
     }
 }
 
@@ -410,8 +411,8 @@ TEST_CASE("sections: neither half allocates after construction") {
     auto decoded = std::make_unique<DecodedSection>();
     for (u32 round = 0; round < 600; ++round) { // zstd drops an oversized workspace after 128 small uses, unless it is ours
         const u64 lanes = round % 150 == 0 ? ~u64{0} : u64{1} << round % 64;
-        const EncodeInput input = round % 2 ? delta_input(current, baseline, lanes, 5) : full_input(current, lanes);
-        const EncodeResult result = encode_section(input, Compression::always, scratch, out);
+        const BlockInput input = round % 2 ? delta_input(current, baseline, lanes, 5) : full_input(current, lanes);
+        const EncodeResult result = encode_blocks(input, Compression::always, scratch, out);
         REQUIRE(result.zstd);
         REQUIRE(decode_section({out.data(), result.bytes}, cell_steps, input.baseline, ~u64{0}, buffers, *decoded) == Error::none);
     }
