@@ -71,7 +71,7 @@ void Plan::with_budget() {
     for (WorkerState::Candidate& candidate : worker.candidates) {
         const ClientChunk& view = client.chunks[candidate.client_chunk];
         const bool first = !view.known || (view.known & ~view.visible);
-        const bool delta = (view.known & ~view.limbo) && serving(state.mirror.chunk(view.chunk), view.baseline) >= 0;
+        const bool delta = (view.known & ~view.limbo) && serves(state.mirror.chunk(view.chunk), view.baseline);
         candidate.urgency = (state.tick - view.sent_tick) * (first || delta ? 2 : 1);
     }
     std::sort(worker.candidates.begin(), worker.candidates.end(), [](const auto& x, const auto& y) {
