@@ -177,6 +177,7 @@ Difference Verifier::check(ClientId client, const World& client_world, const Cli
 
 Difference Verifier::first_difference(ClientId client, const World& client_world, const Client& client_half) {
     collect_visible(client);
+    // First what is there, then what it holds: an entity that is missing would also show as a wrong reference to it.
     for (const Entity entity : visible_) {
         if (!world_.has<Replicated>(entity))
             return {Kind::ghost, format("client %u is meant to see slot %u, which is not replicated", client, entity.entity_idx)};
@@ -187,8 +188,11 @@ Difference Verifier::first_difference(ClientId client, const World& client_world
         if (client_half.net_id(shown) != id)
             return {Kind::missing, format("client %u: entity %s is shown as %s", client, name_of(id).c_str(),
                                           name_of(client_half.net_id(shown)).c_str())};
+    }
+    for (const Entity entity : visible_) {
+        const NetId id = server_.net_id(entity);
         ++entities_compared_;
-        if (Difference found = compare_entity({entity, shown, id, &client_world, &client_half})) {
+        if (Difference found = compare_entity({entity, client_half.entity(id), id, &client_world, &client_half})) {
             found.text = format("client %u: ", client) + found.text;
             return found;
         }
