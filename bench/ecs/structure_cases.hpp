@@ -205,8 +205,8 @@ void churn_cases(std::vector<Case>& cases, Scale scale) {
                          }});
 }
 
-template <class S, int components>
-void copy_case(std::vector<Case>& cases, const std::string& suffix, u32 count, bool back) {
+template <class S, int components, bool back>
+void copy_case(std::vector<Case>& cases, const std::string& suffix, u32 count) {
     for (const bool again : {false, true})
         cases.push_back({"ecs_copy", (again ? "copy_again_" : "copy_") + suffix, count, false, 1, [=]() -> Measure {
                              auto subject = std::make_shared<S>();
@@ -221,7 +221,7 @@ void copy_case(std::vector<Case>& cases, const std::string& suffix, u32 count, b
                                  return watch.ns() / count;
                              };
                          }});
-    if (back)
+    if constexpr (back)
         cases.push_back({"ecs_copy", "restore_" + suffix, count, false, 1, [=]() -> Measure {
                              auto subject = std::make_shared<S>();
                              create_all<S, components>(*subject, count);
@@ -240,8 +240,8 @@ void copy_cases(std::vector<Case>& cases, Scale scale) {
     constexpr bool back = requires(typename S::Copy copy, S subject) {
         copy.give_back(subject);
     };
-    copy_case<S, 8>(cases, "c8_100k", scale.hundred_thousand(), back);
-    copy_case<S, 3>(cases, "c3_1m", scale.million(), false);
+    copy_case<S, 8, back>(cases, "c8_100k", scale.hundred_thousand());
+    copy_case<S, 3, false>(cases, "c3_1m", scale.million());
 }
 
 /// Bytes an entity.

@@ -15,7 +15,13 @@ class PoolBase;
 
 /// An empty trivial type, such as `struct Replicated {};`: it has rows, but no bytes. All its rows share one address.
 template <class T>
-inline constexpr bool is_tag = std::is_empty_v<T> && std::is_trivially_copyable_v<T> && std::is_trivially_default_constructible_v<T>;
+inline constexpr bool is_tag = std::is_empty_v<T>&& std::is_trivially_copyable_v<T>&& std::is_trivially_default_constructible_v<T>;
+
+/// A row that went into the hole of a removed one: whose it is, and where it is now.
+struct MovedRow {
+    u32 owner;
+    u32 dense;
+};
 
 /// What a pool does with rows whose type it does not know. One constant table per type.
 struct ComponentOps {
@@ -31,6 +37,8 @@ struct ComponentOps {
     void (*destroy)(void* rows, u32 count);
     /// Removes a row; returns the owner of the row that moved into its place, or no_row.
     u32 (*erase)(PoolBase& pool, u32 dense);
+    /// Removes `count` <= PoolBase::erase_rows_max different rows in one go; fills `moved` and returns how many rows moved.
+    u32 (*erase_rows)(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved);
     /// Copy-construct `count` rows, from as many or from one; if one throws, those already built are destroyed.
     void (*copy)(void* to, const void* from, u32 count);
     void (*fill)(void* to, const void* value, u32 count);
@@ -40,6 +48,9 @@ struct ComponentOps {
 /// reading from any number of threads; marking only where this says so; all else alone.
 class alignas(64) PoolBase {
 public:
+    /// Rows that one ComponentOps::erase_rows takes.
+    static constexpr u32 erase_rows_max = 2048;
+
     PoolBase(const PoolBase&) = delete;
     PoolBase& operator=(const PoolBase&) = delete;
 
@@ -72,14 +83,10 @@ public:
 
     /// One bit a row, block_rows()/64 words. Bits beyond the last row are 0.
     u64* change_words(u32 block_index) { return reinterpret_cast<u64*>(block(block_index) + changes_offset_); }
-    const u64* change_words(u32 block_index) const {
-        return reinterpret_cast<const u64*>(block(block_index) + changes_offset_);
-    }
+    const u64* change_words(u32 block_index) const { return reinterpret_cast<const u64*>(block(block_index) + changes_offset_); }
     /// Bit w: word w may be non-zero. Never 0 where a word is not.
     u64& change_summary(u32 block_index) { return *reinterpret_cast<u64*>(block(block_index) + summary_offset_); }
-    u64 change_summary(u32 block_index) const {
-        return *reinterpret_cast<const u64*>(block(block_index) + summary_offset_);
-    }
+    u64 change_summary(u32 block_index) const { return *reinterpret_cast<const u64*>(block(block_index) + summary_offset_); }
     bool changed(u32 dense) const {
         const u32 k = dense & mask_;
         return (change_words(dense >> shift_)[k >> 6] >> (k & 63) & 1) != 0;
@@ -102,6 +109,13 @@ public:
     /// Clears all change bits; costs a load a block where nothing changed.
     void clear_changes();
 
+    /// Brings what removing a row touches into the cache.
+    void prefetch_row(u32 dense) const {
+        const std::byte* const memory = block(dense >> shift_);
+        const u32 k = dense & mask_;
+        __builtin_prefetch(memory + std::size_t(k) * stride_, 1);
+        __builtin_prefetch(memory + owners_offset_ + std::size_t(k) * sizeof(u32), 1);
+    }
     /// Makes room for `count` more rows without allocation. May throw what the allocator throws.
     void reserve_rows(u32 count) {
         if (u64(size_) + count > u64(blocks_.size()) << shift_) [[unlikely]]
@@ -141,6 +155,8 @@ protected:
     PoolBase(ComponentId id, const ComponentOps& ops, const Allocator& allocator, u32 block_rows);
     template <class T>
     friend u32 erase_row(PoolBase& pool, u32 dense);
+    template <class T>
+    friend u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved);
 
     std::byte* block(u32 index) const { return blocks_.data()[index]; }
     static void or_shared(u64& word, u64 bits) {
@@ -149,23 +165,8 @@ protected:
             __atomic_fetch_or(&word, bits, __ATOMIC_RELAXED);
     }
     void add_blocks(u32 count);
-    /// Bookkeeping of a removal, after the bytes of row size()-1 went to `dense`. Returns what ComponentOps::erase returns.
-    u32 erase_bookkeeping(u32 dense) {
-        const u32 last = --size_;
-        const u32 last_k = last & mask_;
-        u64& last_word = change_words(last >> shift_)[last_k >> 6];
-        const u64 bit = last_word >> (last_k & 63) & 1;
-        last_word &= ~(u64(1) << (last_k & 63));
-        if (dense == last)
-            return no_row;
-        const u32 k = dense & mask_;
-        u64& word = change_words(dense >> shift_)[k >> 6];
-        word = (word & ~(u64(1) << (k & 63))) | bit << (k & 63);
-        change_summary(dense >> shift_) |= bit << (k >> 6);
-        const u32 moved = owner(last);
-        mutable_owners(dense >> shift_)[k] = moved;
-        return moved;
-    }
+    /// Ends the marks of rows [size_, end), which were removed.
+    void drop_marks(u32 end);
 
     Array<std::byte*> blocks_;
     u32 size_ = 0;
@@ -219,21 +220,90 @@ private:
 
 template <class T>
 u32 erase_row(PoolBase& pool, u32 dense) {
-    const u32 last = pool.size_ - 1;
+    // Everything is read from the pool once: the compiler cannot know that the row's bytes are no part of it.
+    const u32 last = --pool.size_;
+    const u32 shift = pool.shift_, mask = pool.mask_;
+    const u32 owners = pool.owners_offset_, changes = pool.changes_offset_, summary = pool.summary_offset_;
+    std::byte* const* const blocks = pool.blocks_.data();
+    std::byte* const from = blocks[last >> shift];
+    u64& from_word = reinterpret_cast<u64*>(from + changes)[(last & mask) >> 6];
+    const u64 changed = from_word >> (last & 63) & 1;
+    from_word &= ~(u64(1) << (last & 63));
+    if (dense == last) {
+        if constexpr (!std::is_trivially_destructible_v<T>)
+            (reinterpret_cast<T*>(from) + (last & mask))->~T();
+        return no_row;
+    }
+    std::byte* const to = blocks[dense >> shift];
+    const u32 k = dense & mask;
+    u64& word = reinterpret_cast<u64*>(to + changes)[k >> 6];
+    word = (word & ~(u64(1) << (k & 63))) | changed << (k & 63);
+    *reinterpret_cast<u64*>(to + summary) |= changed << (k >> 6);
+    const u32 moved = reinterpret_cast<const u32*>(from + owners)[last & mask];
+    reinterpret_cast<u32*>(to + owners)[k] = moved;
     if constexpr (is_tag<T>) {
     } else if constexpr (std::is_trivially_copyable_v<T>) {
-        if (dense != last)
-            std::memcpy(pool.row(dense), pool.row(last), sizeof(T));
+        std::memcpy(to + std::size_t(k) * sizeof(T), from + std::size_t(last & mask) * sizeof(T), sizeof(T));
     } else {
-        T* const hole = static_cast<T*>(pool.row(dense));
-        T* const tail = static_cast<T*>(pool.row(last));
+        T* const hole = reinterpret_cast<T*>(to) + k;
+        T* const tail = reinterpret_cast<T*>(from) + (last & mask);
         hole->~T();
-        if (dense != last) {
-            ::new (static_cast<void*>(hole)) T(std::move(*tail));
-            tail->~T();
-        }
+        ::new (static_cast<void*>(hole)) T(std::move(*tail));
+        tail->~T();
     }
-    return pool.erase_bookkeeping(dense);
+    return moved;
+}
+
+// The last `count` rows are the tail: the doomed ones in it end where they are, and its survivors move into the holes before it,
+// in the order of both. Pools with the same rows in the same order stay in step.
+template <class T>
+u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved) {
+    constexpr u32 ahead = 12;
+    const u32 end = pool.size_;
+    const u32 tail = end - count;
+    u64 ending[PoolBase::erase_rows_max / 64] = {};
+    for (u32 i = 0; i < count; ++i)
+        if (doomed[i] >= tail)
+            ending[(doomed[i] - tail) >> 6] |= u64(1) << ((doomed[i] - tail) & 63);
+    if constexpr (!std::is_trivially_destructible_v<T>)
+        for (u32 i = 0; i < count; ++i)
+            static_cast<T*>(pool.row(doomed[i]))->~T();
+    const u32 shift = pool.shift_, mask = pool.mask_;
+    const u32 owners = pool.owners_offset_, changes = pool.changes_offset_, summary = pool.summary_offset_;
+    std::byte* const* const blocks = pool.blocks_.data();
+    u32 moves = 0;
+    u32 from = tail;
+    for (u32 i = 0; i < count; ++i) {
+        if (i + ahead < count)
+            pool.prefetch_row(doomed[i + ahead]);
+        const u32 hole = doomed[i];
+        if (hole >= tail)
+            continue;
+        while ((ending[(from - tail) >> 6] >> ((from - tail) & 63) & 1) != 0)
+            ++from;
+        std::byte* const source = blocks[from >> shift];
+        std::byte* const target = blocks[hole >> shift];
+        const u32 row = from & mask, k = hole & mask;
+        const u32 owner = reinterpret_cast<const u32*>(source + owners)[row];
+        reinterpret_cast<u32*>(target + owners)[k] = owner;
+        const u64 changed = reinterpret_cast<const u64*>(source + changes)[row >> 6] >> (row & 63) & 1;
+        u64& word = reinterpret_cast<u64*>(target + changes)[k >> 6];
+        word = (word & ~(u64(1) << (k & 63))) | changed << (k & 63);
+        *reinterpret_cast<u64*>(target + summary) |= changed << (k >> 6);
+        if constexpr (is_tag<T>) {
+        } else if constexpr (std::is_trivially_copyable_v<T>) {
+            std::memcpy(target + std::size_t(k) * sizeof(T), source + std::size_t(row) * sizeof(T), sizeof(T));
+        } else {
+            T* const survivor = reinterpret_cast<T*>(source) + row;
+            ::new (static_cast<void*>(reinterpret_cast<T*>(target) + k)) T(std::move(*survivor));
+            survivor->~T();
+        }
+        moved[moves++] = {owner, hole};
+        ++from;
+    }
+    pool.size_ = tail;
+    pool.drop_marks(end);
+    return moves;
 }
 
 namespace detail {
@@ -301,6 +371,7 @@ constexpr ComponentOps detail::make_component_ops() {
     ops.copyable = std::is_copy_constructible_v<T>;
     ops.create_pool = &create_pool<T>;
     ops.erase = &erase_row<T>;
+    ops.erase_rows = &erase_rows<T>;
     if constexpr (std::is_default_constructible_v<T>)
         ops.construct = &construct_row<T>;
     if constexpr (!std::is_trivially_destructible_v<T>)

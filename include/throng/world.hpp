@@ -347,6 +347,7 @@ private:
     }
     Entity occupy_slot(const Signature<MaxC>& signature, u32 count, u32 overflow_log2);
     void free_slot(u32 entity_idx);
+    u32 destroy_piece(std::span<const Entity> entities, const Signature<MaxC>& all, u32 column_rows);
     void log_entry(Entity entity, u32 id, StructureEvent::Kind kind) {
         log_.push_back({entity.entity_id, entity.entity_idx, static_cast<ComponentId>(id), kind});
     }
@@ -370,7 +371,8 @@ private:
     u64 index_inserts_ = 0;
     Signature<MaxC> logged_;
     Array<StructureEvent> log_;
-    Array<u32> doomed_rows_; // scratch of destroy_batch
+    Array<u32> doomed_rows_; // scratch of destroy_batch, and the next
+    Array<MovedRow> moved_rows_;
     IndexPool lists_;
     WorldOptions options_;
 };

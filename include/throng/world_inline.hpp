@@ -33,7 +33,8 @@ template <u32 MaxC>
 BasicWorld<MaxC>::BasicWorld(WorldOptions options)
     : arena_(options.allocator, meta_bytes(options.inline_indices), options.block_rows),
       inline_capacity_((meta_bytes(options.inline_indices) - static_cast<u32>(sizeof(Meta))) / static_cast<u32>(sizeof(u32))),
-      log_(options.allocator), doomed_rows_(options.allocator), lists_(options.allocator), options_(options) {
+      log_(options.allocator), doomed_rows_(options.allocator), moved_rows_(options.allocator), lists_(options.allocator),
+      options_(options) {
     THRONG_ASSERT(std::has_single_bit(options.block_rows) && options.block_rows >= 64 && options.block_rows <= 4096);
     THRONG_ASSERT(options.inline_indices <= MaxC);
 }
@@ -302,16 +303,42 @@ bool BasicWorld<MaxC>::remove_row(Meta& m, Entity entity, u32 id) {
 template <u32 MaxC>
 bool BasicWorld<MaxC>::destroy(Entity entity) {
     Meta* const m = find(entity);
-    if (!m || refuse_change(m->signature))
+    if (!m || refuse_entity_change())
+        return false;
+    // The rows are anywhere in their pools, as are the slots of those that move: all are fetched at once, not one after the other.
+    const u32* const list = m->list();
+    bool looping = false;
+    u32 position = 0;
+    m->signature.for_each([&](u32 id) {
+        const PoolBase& pool = *pools_[id];
+        looping = looping || pool.iterating();
+        pool.prefetch_row(list[position++]);
+        __builtin_prefetch(&meta(pool.owner(pool.size() - 1)), 1);
+    });
+    if (looping && refuse_change(m->signature))
         return false;
     if (m->signature.intersects(logged_)) {
         log_.reserve_extra(1);
         log_entry(entity, no_component, StructureEvent::Kind::destroyed);
     }
-    const u32* list = m->list();
+    // Usually one entity has the last rows of all these pools, and the same types: then its slot is looked up once, and ranks are known.
+    u32 moved = no_row;
+    u32* moved_list = nullptr;
+    bool same_types = false;
+    position = 0;
     m->signature.for_each([&](u32 id) {
-        const u32 dense = *list++;
-        row_moved(pools_[id]->ops().erase(*pools_[id], dense), id, dense);
+        const u32 dense = list[position];
+        const u32 owner = pools_[id]->ops().erase(*pools_[id], dense);
+        if (owner != no_row) {
+            Meta& other = meta(owner);
+            if (owner != moved) {
+                moved = owner;
+                moved_list = other.list();
+                same_types = other.signature == m->signature;
+            }
+            moved_list[same_types ? position : other.signature.rank(id)] = dense;
+        }
+        ++position;
     });
     free_slot(entity.entity_idx);
     return true;
@@ -319,37 +346,52 @@ bool BasicWorld<MaxC>::destroy(Entity entity) {
 
 template <u32 MaxC>
 u32 BasicWorld<MaxC>::destroy_batch(std::span<const Entity> entities) {
-    constexpr std::size_t ahead = 16;
-    const auto prefetch_slot = [&](std::size_t i) {
-        if (i < entities.size() && entities[i].entity_idx < arena_.slots())
-            __builtin_prefetch(&meta(entities[i].entity_idx), 1);
-    };
-    // How many rows of each type, repeats counted as often as they are listed.
-    Signature<MaxC> all;
-    u32 ends[MaxC] = {};
-    std::size_t logged = 0;
-    for (std::size_t i = 0; i < entities.size(); ++i) {
-        prefetch_slot(i + ahead);
-        if (const Meta* m = find(entities[i])) {
-            all |= m->signature;
-            logged += m->signature.intersects(logged_);
-            m->signature.for_each([&](u32 id) { ++ends[id]; });
-        }
+    Signature<MaxC> all; // types with rows
+    bool looping = false;
+    for (u32 id = 0; id < MaxC; ++id) {
+        if (!pools_[id] || pools_[id]->size() == 0)
+            continue;
+        all.set(id);
+        looping = looping || pools_[id]->iterating();
     }
-    if (refuse_change(all))
+    if (looping) { // only then it matters which types the entities have
+        Signature<MaxC> touched;
+        for (const Entity entity : entities)
+            if (const Meta* m = find(entity))
+                touched |= m->signature;
+        if (refuse_change(touched))
+            return 0;
+    } else if (refuse_entity_change()) {
         return 0;
-    u32 begins[MaxC];
-    u32 rows = 0;
+    }
+    if (logged_.any())
+        log_.reserve_extra(entities.size());
+    // Work goes in pieces, so that the slots of a piece and those of the rows that move stay in the cache from pool to pool.
+    constexpr u32 piece = PoolBase::erase_rows_max;
+    const u32 largest = entities.size() < piece ? static_cast<u32>(entities.size()) : piece;
+    doomed_rows_.resize(std::size_t(all.count()) * largest);
+    moved_rows_.resize(largest);
+    u32 destroyed = 0;
+    for (std::size_t begin = 0; begin < entities.size(); begin += largest) {
+        const std::size_t left = entities.size() - begin;
+        destroyed += destroy_piece(entities.subspan(begin, left < largest ? left : largest), all, largest);
+    }
+    return destroyed;
+}
+
+// Nothing here can fail. The row numbers are gathered type by type, so that each pool is then worked on alone.
+template <u32 MaxC>
+u32 BasicWorld<MaxC>::destroy_piece(std::span<const Entity> entities, const Signature<MaxC>& all, u32 column_rows) {
+    constexpr std::size_t ahead = 12;
+    u32* columns[MaxC]; // where the next row number of a type goes
+    u32* column = doomed_rows_.data();
     all.for_each([&](u32 id) {
-        const u32 count = ends[id];
-        begins[id] = ends[id] = rows;
-        rows += count;
+        columns[id] = column;
+        column += column_rows;
     });
-    log_.reserve_extra(logged);
-    doomed_rows_.resize(rows);
-    // Nothing below can fail. The row numbers are gathered type by type, so that each pool is then worked on alone.
     for (std::size_t i = 0; i < entities.size(); ++i) {
-        prefetch_slot(i + ahead);
+        if (i + ahead < entities.size() && entities[i + ahead].entity_idx < arena_.slots())
+            __builtin_prefetch(&meta(entities[i + ahead].entity_idx), 1);
         Meta* const m = find(entities[i]);
         if (!m || m->dying)
             continue;
@@ -357,34 +399,28 @@ u32 BasicWorld<MaxC>::destroy_batch(std::span<const Entity> entities) {
         if (m->signature.intersects(logged_))
             log_entry(entities[i], no_component, StructureEvent::Kind::destroyed);
         const u32* list = m->list();
-        m->signature.for_each([&](u32 id) { doomed_rows_[ends[id]++] = *list++; });
+        m->signature.for_each([&](u32 id) { *columns[id]++ = *list++; });
     }
+    column = doomed_rows_.data();
     all.for_each([&](u32 id) {
-        PoolBase& pool = *pools_[id];
-        for (u32 k = begins[id]; k < ends[id]; ++k) {
-            if (k + ahead < ends[id]) {
-                const u32 soon = doomed_rows_[k + ahead];
-                __builtin_prefetch(pool.row(soon), 1);
-                __builtin_prefetch(pool.owners(pool.block_of(soon)) + pool.place_of(soon), 1);
-            }
-            if (pool.size() > ahead)
-                __builtin_prefetch(&meta(pool.owner(pool.size() - static_cast<u32>(ahead))), 1);
-            const u32 dense = doomed_rows_[k];
-            // Rows of the dying at the end are dropped where they are, so that only a living row ever moves.
-            while (dense < pool.size() && meta(pool.owner(pool.size() - 1)).dying)
-                pool.ops().erase(pool, pool.size() - 1);
-            if (dense < pool.size())
-                row_moved(pool.ops().erase(pool, dense), id, dense);
+        const u32* const doomed = column;
+        column += column_rows;
+        const u32 count = static_cast<u32>(columns[id] - doomed);
+        if (count == 0)
+            return;
+        const u32 moves = pools_[id]->ops().erase_rows(*pools_[id], doomed, count, moved_rows_.data());
+        for (u32 i = 0; i < moves; ++i) {
+            if (i + ahead < moves)
+                __builtin_prefetch(&meta(moved_rows_[i + ahead].owner), 1);
+            row_moved(moved_rows_[i].owner, id, moved_rows_[i].dense);
         }
     });
     u32 destroyed = 0;
-    for (std::size_t i = 0; i < entities.size(); ++i) {
-        prefetch_slot(i + ahead);
-        if (find(entities[i])) {
-            free_slot(entities[i].entity_idx);
+    for (const Entity entity : entities)
+        if (find(entity)) {
+            free_slot(entity.entity_idx);
             ++destroyed;
         }
-    }
     return destroyed;
 }
 
@@ -461,8 +497,8 @@ BasicWorldSnapshot<MaxC> BasicWorld<MaxC>::snapshot() const {
 
 template <u32 MaxC>
 template <class... Ts>
-    requires(sizeof...(Ts) > 0 && (std::is_copy_constructible_v<Ts> && ...))
-BasicWorldSnapshot<MaxC> BasicWorld<MaxC>::snapshot() const {
+requires(sizeof...(Ts) > 0 && (std::is_copy_constructible_v<Ts> && ...)) BasicWorldSnapshot<MaxC> BasicWorld<MaxC>::snapshot()
+const {
     Signature<MaxC> named;
     const u32 ids[] = {detail::known_component_id<Ts>()...};
     for (const u32 id : ids)

@@ -72,6 +72,15 @@ void PoolBase::mark_range_shared(u32 begin, u32 end, bool exclusive_words) {
     }
 }
 
+void PoolBase::drop_marks(u32 end) {
+    for (u32 dense = size_; dense < end;) {
+        const u32 k = dense & mask_;
+        const u32 stop = (dense | 63u) < end - 1 ? (dense | 63u) : end - 1;
+        change_words(dense >> shift_)[k >> 6] &= ~bits_between(k & 63, stop & 63);
+        dense = stop + 1;
+    }
+}
+
 void PoolBase::clear_changes() {
     for (u32 b = 0; b < block_count(); ++b) {
         u64* const words = change_words(b);

@@ -306,7 +306,7 @@ TEST_SUITE("ecs") {
         World one;
         World batch;
         std::vector<Entity> all;
-        for (int i = 0; i < 3000; ++i) {
+        for (int i = 0; i < 9000; ++i) {
             for (World* world : {&one, &batch}) {
                 const Entity e = world->create();
                 if (world == &one)
@@ -318,12 +318,17 @@ TEST_SUITE("ecs") {
                     world->add<Marker>(e);
             }
         }
+        for (World* world : {&one, &batch}) { // marks must go where their rows go
+            world->clear_changes();
+            for (u32 i = 0; i < 9000; i += 7)
+                world->mut<Place>(all[i]);
+        }
         ecs_test::Random random{11};
         std::vector<Entity> doomed;
-        for (int i = 0; i < 1500; ++i)
-            doomed.push_back(all[random.below(3000)]); // with repeats
+        for (int i = 0; i < 6000; ++i) // more than one piece
+            doomed.push_back(all[random.below(9000)]); // with repeats
         doomed.push_back(Entity{5, 5, 5});
-        doomed.push_back(all[2999]);
+        doomed.push_back(all[8999]);
         u32 destroyed = 0;
         for (const Entity& e : doomed)
             destroyed += one.destroy(e);
@@ -333,7 +338,7 @@ TEST_SUITE("ecs") {
         CHECK(batch.find_pool<Name>()->size() == one.find_pool<Name>()->size());
         CHECK(batch.find_pool<Marker>()->size() == one.find_pool<Marker>()->size());
         u32 wrong = 0;
-        for (int i = 0; i < 3000; ++i) {
+        for (int i = 0; i < 9000; ++i) {
             const Entity e = all[u32(i)];
             wrong += one.alive(e) != batch.alive(e);
             if (!batch.alive(e))
@@ -341,8 +346,13 @@ TEST_SUITE("ecs") {
             wrong += batch.get<Place>(e)->x != i;
             wrong += batch.has<Name>(e) != (i % 2 == 0) || (i % 2 == 0 && batch.get<Name>(e)->text != std::to_string(i));
             wrong += batch.has<Marker>(e) != (i % 3 == 0);
+            wrong += batch.find_pool<Place>()->changed(batch.dense_index(e.entity_idx, component_id<Place>())) != (i % 7 == 0);
             wrong += batch.find_pool<Place>()->owner(batch.dense_index(e.entity_idx, component_id<Place>())) != e.entity_idx;
         }
+        CHECK(wrong == 0);
+        const Pool<Place>& places = batch.pool<Place>();
+        for (u32 k = places.place_of(places.size()); k < places.block_rows(); ++k) // no mark beyond the last row
+            wrong += (places.change_words(places.block_count() - 1)[k / 64] >> (k % 64) & 1) != 0;
         CHECK(wrong == 0);
         CHECK(one.create() == batch.create()); // the same free list
     }
