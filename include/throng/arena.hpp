@@ -20,24 +20,48 @@ public:
     /// Makes the next `count` acquire calls allocate nothing. May throw what the allocator throws; nothing changes then.
     void reserve(u32 count);
     /// A free number. The cell of a number used for the first time is zero.
-    u32 acquire();
-    void release(u32 index);
-    void* at(u32 index) { return blocks_.data()[index >> block_shift_] + (std::size_t(index & block_mask_) << cell_shift_); }
-    const void* at(u32 index) const {
-        return blocks_.data()[index >> block_shift_] + (std::size_t(index & block_mask_) << cell_shift_);
+    u32 acquire() {
+        if (free_head_ != no_slot) {
+            const u32 index = free_head_;
+            free_head_ = link(index);
+            --free_count_;
+            return index;
+        }
+        if (slots_ >> block_shift_ == blocks_.size()) [[unlikely]]
+            reserve(1);
+        const u32 index = slots_++;
+        std::byte* const cell = static_cast<std::byte*>(at(index));
+        if (cell_shift_ == 6) [[likely]]
+            std::memset(cell, 0, 64);
+        else
+            std::memset(cell, 0, std::size_t(1) << cell_shift_);
+        return index;
     }
+    void release(u32 index) {
+        const u32 next = free_head_;
+        std::memcpy(static_cast<std::byte*>(at(index)) + link_offset(), &next, sizeof(next));
+        free_head_ = index;
+        ++free_count_;
+    }
+    void* at(u32 index) { return blocks_.data()[index >> block_shift_] + (std::size_t(index & block_mask_) << cell_shift_); }
+    const void* at(u32 index) const { return blocks_.data()[index >> block_shift_] + (std::size_t(index & block_mask_) << cell_shift_); }
     /// Same cells, numbers and free list as `other`, which has the same shape. Keeps and reuses the blocks.
     void copy_from(const LinearArena& other);
     /// Forgets all numbers, keeps the memory.
     void reset();
 
 private:
-    u32 link(u32 index) const;
-    void set_link(u32 index, u32 next);
+    static constexpr u32 no_slot = 0xffffffff;
+    std::size_t link_offset() const { return (std::size_t(1) << cell_shift_) - sizeof(u32); }
+    u32 link(u32 index) const {
+        u32 next;
+        std::memcpy(&next, static_cast<const std::byte*>(at(index)) + link_offset(), sizeof(next));
+        return next;
+    }
 
     Array<std::byte*> blocks_;
     u32 slots_ = 0;
-    u32 free_head_ = 0xffffffff;
+    u32 free_head_ = no_slot;
     u32 free_count_ = 0;
     u32 cell_shift_;
     u32 block_shift_;

@@ -135,8 +135,13 @@ public:
     /// Makes the row built at next_row() a row: owner set, marked changed. Returns its number.
     u32 commit_row(u32 owner_idx) {
         const u32 dense = size_++;
-        mutable_owners(dense >> shift_)[dense & mask_] = owner_idx;
-        mark_changed(dense);
+        const u32 k = dense & mask_;
+        std::byte* const memory = block(dense >> shift_);
+        const u32 summary = summary_offset_;
+        u64* const words = reinterpret_cast<u64*>(memory + changes_offset_);
+        reinterpret_cast<u32*>(memory + owners_offset_)[k] = owner_idx;
+        words[k >> 6] |= u64(1) << (k & 63);
+        *reinterpret_cast<u64*>(memory + summary) |= u64(1) << (k >> 6);
         return dense;
     }
     u32* mutable_owners(u32 block_index) { return reinterpret_cast<u32*>(block(block_index) + owners_offset_); }
@@ -144,7 +149,9 @@ public:
     void build_copies(const void* value, u32 count);
     /// Destroys `count` uncommitted rows after the last one.
     void drop_uncommitted(u32 count);
-    /// Makes `count` built rows rows, marked changed; their owners are set by the caller afterwards.
+    /// Sets the owners of uncommitted rows, from the `first` one after the last row on.
+    void own_uncommitted(u32 first, const u32* owners, u32 count);
+    /// Makes `count` built rows rows, marked changed; their owners are set before or afterwards.
     void commit_rows(u32 count);
     /// Destroys all rows.
     void clear_rows();
@@ -343,10 +350,17 @@ void copy_rows(void* to, const void* from, u32 count) {
 template <class T>
 void fill_rows(void* to, const void* value, u32 count) {
     if constexpr (!is_tag<T>) {
-        BuiltRows<T> rows{static_cast<T*>(to)};
-        for (; rows.built < count; ++rows.built)
-            ::new (static_cast<void*>(rows.first + rows.built)) T(*static_cast<const T*>(value));
-        rows.keep = true;
+        if constexpr (std::is_trivially_copyable_v<T>) {
+            T* const rows = static_cast<T*>(to);
+            const T copy = *static_cast<const T*>(value); // the compiler cannot know that no row is the value
+            for (u32 i = 0; i < count; ++i)
+                std::memcpy(static_cast<void*>(rows + i), &copy, sizeof(T));
+        } else {
+            BuiltRows<T> rows{static_cast<T*>(to)};
+            for (; rows.built < count; ++rows.built)
+                ::new (static_cast<void*>(rows.first + rows.built)) T(*static_cast<const T*>(value));
+            rows.keep = true;
+        }
     }
 }
 template <class T>

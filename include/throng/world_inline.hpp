@@ -7,7 +7,7 @@ namespace throng {
 namespace detail {
 /// Rows built but not committed while a spawn is under way; destroyed again unless it ends well.
 struct PendingRows {
-    PoolBase** pools;
+    PoolBase* const* pools;
     u32 count_per_pool;
     u32 built = 0;
     bool keep = false;
@@ -21,6 +21,24 @@ template <class T, class... Ts>
 inline constexpr bool all_different = (!std::is_same_v<T, Ts> && ...) && all_different<Ts...>;
 template <class T>
 inline constexpr bool all_different<T> = true;
+
+/// What entities made of Ts have in common.
+template <u32 MaxC, class... Ts>
+struct Shape {
+    Signature<MaxC> signature = {};
+    u32 positions[sizeof...(Ts)] = {}; ///< of each type's row number in the list
+    bool fits = true;                  ///< all ids are below MaxC
+
+    Shape() {
+        const u32 ids[] = {component_id<Ts>()...};
+        for (const u32 id : ids)
+            fits = fits && id < MaxC;
+        for (u32 i = 0; fits && i < sizeof...(Ts); ++i)
+            signature.set(ids[i]);
+        for (u32 i = 0; fits && i < sizeof...(Ts); ++i)
+            positions[i] = signature.rank(ids[i]);
+    }
+};
 } // namespace detail
 
 template <u32 MaxC>
@@ -150,17 +168,20 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
     } else {
         constexpr u32 count = sizeof...(Ts);
         static_assert(detail::all_different<std::remove_cvref_t<Ts>...>, "a component type appears twice");
-        PoolBase* pools[count] = {ensure_pool(component_id<std::remove_cvref_t<Ts>>(), component_ops<std::remove_cvref_t<Ts>>)...};
-        Signature<MaxC> signature;
+        static const detail::Shape<MaxC, std::remove_cvref_t<Ts>...> shape;
+        THRONG_ASSERT(shape.fits && "more component types than the world's MaxC");
+        if (!shape.fits || refuse_entity_change())
+            return {};
+        PoolBase* const pools[count] = {ensure_pool(component_id<std::remove_cvref_t<Ts>>(), component_ops<std::remove_cvref_t<Ts>>)...};
         for (PoolBase* pool : pools) {
-            THRONG_ASSERT(pool && "more component types than the world's MaxC");
-            if (!pool || refuse_change(*pool))
+            if (refuse_change(*pool))
                 return {};
-            signature.set(pool->component());
             pool->reserve_rows(1);
         }
         arena_.reserve(1);
-        log_.reserve_extra(count);
+        const bool logged = shape.signature.intersects(logged_);
+        if (logged) [[unlikely]]
+            log_.reserve_extra(count);
         const u32 log2 = overflow_log2_for(count);
         if (log2 != 0)
             lists_.prime(log2, 1);
@@ -169,16 +190,17 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
         ((static_cast<Pool<std::remove_cvref_t<Ts>>*>(pools[next++])->build_next(std::forward<Ts>(values)), ++pending.built), ...);
         pending.keep = true;
 
-        const Entity entity = occupy_slot(signature, count, log2);
+        const Entity entity = occupy_slot(shape.signature, count, log2);
         Meta& m = meta(entity.entity_idx);
         if (log2 != 0)
             m.set_overflow_list(lists_.take(log2));
         u32* const list = m.list();
-        for (PoolBase* pool : pools) {
-            list[signature.rank(pool->component())] = pool->commit_row(entity.entity_idx);
-            if (logged_.test(pool->component()))
-                log_entry(entity, pool->component(), StructureEvent::Kind::added);
-        }
+        for (u32 i = 0; i < count; ++i)
+            list[shape.positions[i]] = pools[i]->commit_row(entity.entity_idx);
+        if (logged) [[unlikely]]
+            for (PoolBase* pool : pools)
+                if (logged_.test(pool->component()))
+                    log_entry(entity, pool->component(), StructureEvent::Kind::added);
         return entity;
     }
 }
@@ -212,26 +234,42 @@ bool BasicWorld<MaxC>::instantiate_n(const Prefab& prefab, std::span<Entity> ent
     pending.keep = true;
 
     // Nothing below can fail. Prefab entries ascend by id, which is the order of the lists.
+    u32 rows[MaxC] = {};
+    for (u32 i = 0; i < count; ++i)
+        rows[i] = pools[i]->size();
+    constexpr u32 few = 8;
+    const bool in_one = log2 == 0 && count <= few && inline_capacity_ >= few; // what lies beyond `count` in a list means nothing
     for (u32 k = 0; k < instances; ++k) {
         entities[k] = occupy_slot(signature, count, log2);
         Meta& m = meta(entities[k].entity_idx);
         if (log2 != 0)
             m.set_overflow_list(lists_.take(log2));
-        u32* const list = m.list();
-        for (u32 i = 0; i < count; ++i)
-            list[i] = pools[i]->size() + k;
+        if (in_one) {
+            u32* const list = m.inline_list();
+            for (u32 i = 0; i < few; ++i)
+                list[i] = rows[i] + k;
+        } else {
+            u32* const list = m.list();
+            for (u32 i = 0; i < count; ++i)
+                list[i] = rows[i] + k;
+        }
         if (logged != 0)
             for (u32 i = 0; i < count; ++i)
                 if (logged_.test(prefab.component(i)))
                     log_entry(entities[k], prefab.component(i), StructureEvent::Kind::added);
     }
-    for (u32 i = 0; i < count; ++i) {
-        PoolBase& pool = *pools[i];
-        u32 dense = pool.size();
-        pool.commit_rows(instances);
-        for (u32 k = 0; k < instances; ++k, ++dense)
-            pool.mutable_owners(pool.block_of(dense))[pool.place_of(dense)] = entities[k].entity_idx;
+    // In pieces, so that the handles are read from memory once and not for each pool.
+    constexpr u32 piece = 1024;
+    u32 owners[piece];
+    for (u32 begin = 0; begin < instances; begin += piece) {
+        const u32 part = instances - begin < piece ? instances - begin : piece;
+        for (u32 k = 0; k < part; ++k)
+            owners[k] = entities[begin + k].entity_idx;
+        for (u32 i = 0; i < count; ++i)
+            pools[i]->own_uncommitted(begin, owners, part);
     }
+    for (u32 i = 0; i < count; ++i)
+        pools[i]->commit_rows(instances);
     return true;
 }
 

@@ -3,12 +3,13 @@
 
 namespace throng {
 namespace {
-constexpr u32 no_slot = 0xffffffff;
 constexpr std::size_t line_bytes = 64;
 constexpr std::size_t first_slab_bytes = 1024;
 constexpr std::size_t largest_slab_bytes = 64 * 1024;
 
-std::size_t list_bytes(u32 log2) { return sizeof(u32) << log2; }
+std::size_t list_bytes(u32 log2) {
+    return sizeof(u32) << log2;
+}
 
 u32* next_free(u32* list) {
     u32* next;
@@ -28,16 +29,6 @@ LinearArena::~LinearArena() {
         blocks_.allocator().free(block, std::size_t(block_mask_ + 1) << cell_shift_, line_bytes);
 }
 
-u32 LinearArena::link(u32 index) const {
-    u32 next;
-    std::memcpy(&next, static_cast<const std::byte*>(at(index)) + (std::size_t(1) << cell_shift_) - sizeof(next), sizeof(next));
-    return next;
-}
-
-void LinearArena::set_link(u32 index, u32 next) {
-    std::memcpy(static_cast<std::byte*>(at(index)) + (std::size_t(1) << cell_shift_) - sizeof(next), &next, sizeof(next));
-}
-
 void LinearArena::reserve(u32 count) {
     if (count <= free_count_)
         return;
@@ -47,27 +38,7 @@ void LinearArena::reserve(u32 count) {
     if (blocks > blocks_.size())
         blocks_.reserve_extra(blocks - blocks_.size());
     while (blocks_.size() < blocks)
-        blocks_.push_back(static_cast<std::byte*>(
-            blocks_.allocator().allocate(std::size_t(block_mask_ + 1) << cell_shift_, line_bytes)));
-}
-
-u32 LinearArena::acquire() {
-    if (free_head_ != no_slot) {
-        const u32 index = free_head_;
-        free_head_ = link(index);
-        --free_count_;
-        return index;
-    }
-    reserve(1);
-    const u32 index = slots_++;
-    std::memset(at(index), 0, std::size_t(1) << cell_shift_);
-    return index;
-}
-
-void LinearArena::release(u32 index) {
-    set_link(index, free_head_);
-    free_head_ = index;
-    ++free_count_;
+        blocks_.push_back(static_cast<std::byte*>(blocks_.allocator().allocate(std::size_t(block_mask_ + 1) << cell_shift_, line_bytes)));
 }
 
 void LinearArena::copy_from(const LinearArena& other) {

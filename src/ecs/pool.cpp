@@ -119,6 +119,16 @@ void PoolBase::drop_uncommitted(u32 count) {
     }
 }
 
+void PoolBase::own_uncommitted(u32 first, const u32* owners, u32 count) {
+    for (u32 done = 0; done < count;) {
+        const u32 dense = size_ + first + done;
+        const u32 room = mask_ + 1 - (dense & mask_);
+        const u32 part = count - done < room ? count - done : room;
+        std::memcpy(mutable_owners(dense >> shift_) + (dense & mask_), owners + done, part * sizeof(u32));
+        done += part;
+    }
+}
+
 void PoolBase::commit_rows(u32 count) {
     const u32 first = size_;
     size_ += count;

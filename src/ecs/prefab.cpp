@@ -10,7 +10,9 @@ Prefab& Prefab::operator=(Prefab&& other) noexcept {
     return *this;
 }
 
-Prefab::~Prefab() { destroy_values(); }
+Prefab::~Prefab() {
+    destroy_values();
+}
 
 u32 Prefab::lower_bound(ComponentId id) const {
     u32 position = 0; // a prefab has a few dozen entries at most, and is built once
