@@ -132,7 +132,7 @@ def unzigzag(code):
 
 
 def rounded(width):
-    return next(w for w in (0, 8, 16, 32, 64) if w >= width)
+    return (width + 7) // 8 * 8
 
 
 # ---- the parts of a body ----
@@ -170,6 +170,47 @@ def read_mask(r):
         lanes.append(lane)
     need(lane < 64, "lane beyond 63")
     return lanes
+
+
+class Noise:
+    """The bytes beside a zstd frame: read from what is given, or collected."""
+
+    def __init__(self, data=b""):
+        self.data, self.at = bytearray(data), 0
+
+    def take(self, count):
+        need(self.at + count <= len(self.data), "too few noise bytes")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+
+def read_planes(r, noise, count, width):
+    codes = [0] * count
+    if width == 0:
+        return codes
+    shift = 0
+    if width > 8:
+        codes, shift = list(noise.take(count)), 8
+    r.align()
+    while shift < width:
+        for i in range(count):
+            codes[i] |= r.bits(8) << shift
+        shift += 8
+    return codes
+
+
+def write_planes(w, noise, codes, width):
+    if width == 0:
+        return
+    shift = 0
+    if width > 8:
+        noise.data += bytes(code & 0xFF for code in codes)
+        shift = 8
+    w.align()
+    while shift < width:
+        for code in codes:
+            w.bits(code >> shift & 0xFF, 8)
+        shift += 8
 
 
 def read_flags(r, lanes):
@@ -284,7 +325,52 @@ def prediction_of(protocol, column, section, base, lane):
     return value
 
 
-def decode_body(protocol, body, section, base):
+def decode_wide_column(r, noise, column, section, present, prediction):
+    """Values by lane."""
+    bits = r.bits(column.width_bits)
+    need(bits % 8 == 0 and bits <= rounded(column.wrap), "width not rounded, or too large")
+    chosen, low = [], 0
+    if bits or section.full:
+        chosen = read_flags(r, present) if r.bits(1) else present
+        need(chosen, "no code")
+    if section.full:
+        low = signed(unzigzag(r.number(column.width_bits)), column.bits)
+    code = dict(zip(chosen, read_planes(r, noise, len(chosen), bits)))
+    if section.full:
+        values = {lane: low + code[lane] if lane in code else 0 for lane in present}
+        need(all(column.value(value) == value for value in values.values()), "value not in its column")
+        return values
+    return {lane: column.value(prediction(lane) + unzigzag(code.get(lane, 0))) for lane in present}
+
+
+def encode_wide_column(w, noise, column, section, values, codes):
+    if section.full:
+        codes = values
+    some = [code for code in codes if code]
+
+    def form(chosen):
+        low = min(chosen, default=0) if section.full else 0
+        return low, rounded(max((code - low for code in chosen), default=0).bit_length())
+
+    low, bits = form(codes)
+    low_some, bits_some = form(some)
+    sparse = len(codes) + len(some) * bits_some < len(codes) * bits
+    chosen = codes
+    if sparse:
+        chosen, low, bits = some, low_some, bits_some
+    w.bits(bits, column.width_bits)
+    if bits == 0 and not section.full:
+        return
+    w.bits(sparse, 1)
+    if sparse:
+        for code in codes:
+            w.bits(code != 0, 1)
+    if section.full:
+        w.number(zigzag(low, column.bits), column.width_bits)
+    write_planes(w, noise, [code - low for code in chosen], bits)
+
+
+def decode_body(protocol, body, noise, section, base):
     r = Reader(body)
 
     def point():
@@ -303,10 +389,19 @@ def decode_body(protocol, body, section, base):
             section.cell = [unzigzag(r.number(6)) for _ in range(2)]
             for coordinate in section.cell:
                 need(-(1 << 31) <= coordinate * protocol.cell_steps < 1 << 31 and protocol.cell_steps, "cell out of range")
+        ascending = section.wide and r.bits(1)
         smallest = r.number(6)
         bits = width(6, 32)
-        point()
-        index = [smallest + r.bits(bits) for _ in lanes]
+        if section.wide:
+            need(not ascending or len(lanes) > 1, "one lane cannot ascend")
+            codes = read_planes(r, noise, len(lanes) - ascending, bits)
+            index = [smallest + code for code in codes]
+            if ascending:
+                index = [smallest]
+                for code in codes:
+                    index.append(index[-1] + code + 1)
+        else:
+            index = [smallest + r.bits(bits) for _ in lanes]
         if r.bits(1):
             generation = [r.number(5)] * len(lanes)
         else:
@@ -359,13 +454,14 @@ def decode_body(protocol, body, section, base):
             if section.full and r.bits(1):
                 value = column.value(unzigzag(r.number(column.width_bits)))
                 values = {lane: value for lane in present}
+            elif section.wide:
+                values = decode_wide_column(r, noise, column, section, present,
+                                            lambda lane, c=column: prediction_of(protocol, c, section, base, lane))
             else:
                 bits = width(column.width_bits, column.wrap)
                 chosen = present
                 if bits and r.bits(1):
                     chosen = read_flags(r, present)
-                if bits:
-                    point()
                 code = {lane: r.bits(bits) for lane in chosen}
                 values = {}
                 for lane in present:
@@ -379,10 +475,12 @@ def decode_body(protocol, body, section, base):
         for lane, length in by_lane.items():
             section.opaque[number][lane] = r.bytes(length)
     need(r.at == r.size, "bytes behind the body")
+    need(noise.at == len(noise.data), "too many noise bytes")
 
 
 def encode_body(protocol, section, base):
-    w = Writer()
+    """Body and noise."""
+    w, noise = Writer(), Noise()
 
     def point():
         if section.wide:
@@ -401,12 +499,20 @@ def encode_body(protocol, section, base):
         index = [net_id & 0xFFFFFFFF for net_id in ids]
         generation = [net_id >> 32 & 0xFFFFFF for net_id in ids]
         shard = [net_id >> 56 for net_id in ids]
+        codes = [value - min(index) for value in index]
+        if section.wide:
+            ascending = len(index) > 1 and all(a < b for a, b in zip(index, index[1:]))
+            w.bits(ascending, 1)
+            if ascending:
+                codes = [b - a - 1 for a, b in zip(index, index[1:])]
         w.number(min(index), 6)
-        bits = width(max(index) - min(index))
+        bits = width(max(codes))
         w.bits(bits, 6)
-        point()
-        for value in index:
-            w.bits(value - min(index), bits)
+        if section.wide:
+            write_planes(w, noise, codes, bits)
+        else:
+            for code in codes:
+                w.bits(code, bits)
         same = len(set(generation)) == 1
         w.bits(same, 1)
         if same:
@@ -472,6 +578,9 @@ def encode_body(protocol, section, base):
                     w.number(zigzag(signed(values[0], column.wrap), column.bits), column.width_bits)
                     continue
             codes = [column.code(value, prediction_of(protocol, column, section, base, lane)) for lane, value in zip(present, values)]
+            if section.wide:
+                encode_wide_column(w, noise, column, section, values, codes)
+                continue
             bits = width(max(codes))
             w.bits(bits, column.width_bits)
             if bits == 0:
@@ -482,7 +591,6 @@ def encode_body(protocol, section, base):
             if sparse:
                 for code in codes:
                     w.bits(code != 0, 1)
-            point()
             for code in chosen if sparse else codes:
                 w.bits(code, bits)
     w.align()
@@ -490,7 +598,7 @@ def encode_body(protocol, section, base):
         for lane in lanes:
             if lane in opaque:
                 w.bytes(opaque[lane])
-    return w.finish()
+    return w.finish(), bytes(noise.data)
 
 
 # ---- messages ----
@@ -523,14 +631,18 @@ def check_payload(protocol, client, payload, chunk, tick, counts):
     section = Section(bool(flags & 1), age, bool(flags & 2))
     held = client.baseline(chunk, tick - age & 0xFFFFFFFF) if age else {}
     base = {lane: version[2] for lane, version in held.items()}
-    body = payload[at:]
+    body, noise = payload[at:], b""
     if section.wide:
         size, at = read_varint(payload, at)
+        noise_size, at = read_varint(payload, at)
         need(0 < size <= RAW_BYTES_MAX, "raw size out of range")
-        body = protocol.expand(payload[at:], size)
-    decode_body(protocol, body, section, base)
-    again = encode_body(protocol, section, base)
+        need(noise_size <= len(payload) - at, "noise too short")
+        noise = payload[at : at + noise_size]
+        body = protocol.expand(payload[at + noise_size :], size)
+    decode_body(protocol, body, Noise(noise), section, base)
+    again, noise_again = encode_body(protocol, section, base)
     need(again == body, "re-encoded body differs:\n  %s\n  %s" % (body.hex(), again.hex()))
+    need(noise_again == noise, "re-encoded noise differs:\n  %s\n  %s" % (noise.hex(), noise_again.hex()))
     for lane in section.lanes:
         components = [by_lane.get(lane) for by_lane in section.components]
         client.put(chunk, lane, tick, section.net_ids[lane] if section.full else held[lane][1], components)

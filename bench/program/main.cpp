@@ -28,7 +28,7 @@ const char* const usage =
     "  --no-baselines         only this engine: no naive_ratio, no speedup\n"
     "  --seed N               default 1\n"
     "  --clients N, --cell M, --history N, --compression automatic|never|always    override the scenario's\n"
-    "  --dictionary FILE      zstd dictionary of the protocol\n"
+    "  --dictionary FILE      zstd dictionary of the protocol, or none (default: bench/data/motion.zdict in synthetic scenarios)\n"
     "  --traces DIR           where recordings are; else $THRONG_TRACES, else ../shared/data beside the source root\n"
     "  --json FILE, --csv FILE\n"
     "  --hash FILE            compare the output hash with the one in FILE; a missing FILE is written. Exit 1 on a difference\n"
@@ -190,9 +190,12 @@ int main(int argc, char** argv) {
         refuse("the serial executor has one worker");
     options.hash = !hash.empty();
     options.traces = scenarios::traces_directory(options.traces, THRONG_SOURCE_ROOT);
-    if (!dictionary_path.empty()) {
+    const bool own_dictionary = dictionary_path.empty() && options.scenario->source == scenarios::Source::synthetic;
+    if (own_dictionary)
+        dictionary_path = THRONG_SOURCE_ROOT "/bench/data/motion.zdict";
+    if (!dictionary_path.empty() && dictionary_path != "none") {
         std::ifstream file(dictionary_path, std::ios::binary);
-        if (!file)
+        if (!file && !own_dictionary)
             refuse("cannot read " + dictionary_path);
         const std::string bytes((std::istreambuf_iterator<char>(file)), {});
         dictionary.resize(bytes.size());

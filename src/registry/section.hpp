@@ -56,11 +56,14 @@ struct SectionScratch {
     ZstdEncoder* zstd = nullptr;
     std::byte* wide = nullptr;           // section_bytes_max bytes each
     std::byte* packed = nullptr;
+    std::byte* noise = nullptr;          // noise_bytes_max bytes
     Allocator allocator;
 };
 
 /// Upper bound of an encoded section and of what a compressed one may expand to.
 inline constexpr u32 section_bytes_max = 1u << 17;
+/// Of the noise bytes beside a frame: one for each lane and column, and for the net ids.
+inline constexpr u32 noise_bytes_max = lane_count * (Layout::column_count_max + 1);
 
 struct EncodeResult {
     u32 bytes = 0;   // 0: it does not fit `out`

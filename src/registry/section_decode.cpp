@@ -1,4 +1,5 @@
 #include "src/registry/section_format.hpp"
+#include "src/registry/wide_codes.hpp"
 #include "src/wire/lane_codes.hpp"
 #include "src/wire/masks.hpp"
 #include "src/registry/zstd.hpp"
@@ -72,17 +73,13 @@ bool get_number(BitReader& reader, u32 length_bits, u32 value_bits, u64& value) 
     return length == 0 || value >> (length - 1) != 0;
 }
 
-// The head of a column. Returns false for what no encoder writes.
-template <bool Wide>
+// The head of a column of a packed body. Returns false for what no encoder writes.
 bool get_column_head(BitReader& reader, const Column& column, u32 count, u32& width, bool& sparse, u64& positions) {
     width = static_cast<u32>(reader.get(column.width_bits));
-    const u32 width_max = Wide ? wide_width(difference_bits(column)) : difference_bits(column);
-    if (width > width_max || (Wide && width != wide_width(width)))
+    if (width > difference_bits(column))
         return false;
     sparse = width != 0 && reader.get_bit();
     positions = sparse ? reader.get(count) : width != 0 ? detail::low_bits(count) : 0;
-    if (Wide && width != 0)
-        reader.align();
     return (positions != 0 || width == 0) && !reader.failed();
 }
 
@@ -142,9 +139,9 @@ void decode_many(BitReader& reader, const Column& column, u32 width, u64 coded, 
 
 class BodyDecoder {
 public:
-    BodyDecoder(Bytes body, u32 cell_steps, const ChunkState& baseline, u64 baseline_lanes, DecodeBuffers::Impl& buffers,
+    BodyDecoder(Bytes body, Bytes noise, u32 cell_steps, const ChunkState& baseline, u64 baseline_lanes, DecodeBuffers::Impl& buffers,
                 DecodedSection& out)
-        : reader_(body), cell_steps_(cell_steps), baseline_(baseline), baseline_lanes_(baseline_lanes), buffers_(buffers),
+        : reader_(body), noise_{noise}, cell_steps_(cell_steps), baseline_(baseline), baseline_lanes_(baseline_lanes), buffers_(buffers),
           layout_(buffers.layout), out_(out) {}
 
     template <bool Wide>
@@ -200,18 +197,23 @@ private:
         OccupantBlock& occupants = buffers_.occupants;
         occupants.alive = lanes_.mask;
         u64 smallest = 0, generation = 0;
+        const bool ascending = Wide && reader_.get_bit();
         if (!get_number(reader_, net_index_length_bits, 32, smallest))
             return false;
         const u32 width = static_cast<u32>(reader_.get(net_index_length_bits));
-        if (width > 32 || (Wide && width != wide_width(width)))
+        if (width > 32)
             return false;
-        if (Wide)
-            reader_.align();
-        for (u32 i = 0; i < lanes_.count; ++i) {
-            const u64 index = smallest + reader_.get(width);
-            if (index > std::numeric_limits<u32>::max())
+        u64 index[lane_count];
+        if (Wide) {
+            if (!decode_wide_indices(ascending, smallest, width, index))
                 return false;
-            occupants.net_id[lanes_.lane[i]].value = index;
+        } else
+            for (u32 i = 0; i < lanes_.count; ++i)
+                index[i] = smallest + reader_.get(width);
+        for (u32 i = 0; i < lanes_.count; ++i) {
+            if (index[i] > std::numeric_limits<u32>::max())
+                return false;
+            occupants.net_id[lanes_.lane[i]].value = index[i];
         }
         if (reader_.get_bit()) {
             if (!get_number(reader_, generation_length_bits, generation_bits, generation))
@@ -235,6 +237,24 @@ private:
             named &= occupants.net_id[lanes_.lane[i]].value != 0;
         out_.occupants = &occupants;
         return named && !reader_.failed();
+    }
+
+    bool decode_wide_indices(bool ascending, u64 smallest, u32 width, u64* index) {
+        const u32 count = lanes_.count - ascending;
+        if (width % 8 != 0 || count == 0)
+            return false;
+        u64 codes[lane_count] = {};
+        if (width != 0 && !get_planes(reader_, noise_, codes, count, width))
+            return false;
+        if (!ascending) {
+            for (u32 i = 0; i < count; ++i)
+                index[i] = smallest + codes[i];
+            return true;
+        }
+        index[0] = smallest;
+        for (u32 i = 0; i < count; ++i)
+            index[i + 1] = index[i] + codes[i] + 1; // 64 gaps of 32 bits: no overflow
+        return true;
     }
 
     template <bool Wide>
@@ -309,11 +329,6 @@ private:
             return true;
         if (out_.full && reader_.get_bit())
             return decode_equal(column, lanes, out) && within_bounds(out, lanes, buffers_.bounds[index]);
-        u32 width = 0;
-        u64 positions = 0;
-        bool sparse = false;
-        if (!get_column_head<Wide>(reader_, column, lanes.count, width, sparse, positions))
-            return false;
         const std::byte* const* blocks = out_.full ? nullptr : baseline_.blocks;
         Velocity velocity;
         if (!out_.full && column.velocity_column >= 0) {
@@ -323,12 +338,61 @@ private:
             velocity.scale = extrapolation_scale(column.velocity_factor, out_.baseline_age);
         }
         const T* base = reinterpret_cast<const T*>(column_bytes(blocks, column));
+        if (Wide)
+            return decode_wide(column, base, velocity, lanes, out) && within_bounds(out, lanes, buffers_.bounds[index]);
+        u32 width = 0;
+        u64 positions = 0;
+        bool sparse = false;
+        if (!get_column_head(reader_, column, lanes.count, width, sparse, positions))
+            return false;
         if (sizeof(T) == 8 || lanes.count <= few_lanes_max) {
             decode_few(reader_, column, width, positions, base, velocity, lanes, out);
         } else if constexpr (sizeof(T) < 8) {
             decode_many(reader_, column, width, sparse ? spread_bits(positions, lanes) : lanes.mask, base, velocity, out);
         }
         return within_bounds(out, lanes, buffers_.bounds[index]);
+    }
+
+    template <class T>
+    bool decode_wide(const Column& column, const T* base, const Velocity& velocity, const LaneList& lanes, T* out) {
+        using Code = std::make_unsigned_t<T>;
+        const u32 width = static_cast<u32>(reader_.get(column.width_bits));
+        if (width % 8 != 0 || width > wide_width(difference_bits(column)))
+            return false;
+        u64 positions = 0, low = 0;
+        if (width != 0 || out_.full) {
+            positions = reader_.get_bit() ? reader_.get(lanes.count) : detail::low_bits(lanes.count);
+            if (positions == 0)
+                return false;
+        }
+        if (out_.full) {
+            u64 code = 0;
+            if (!get_number(reader_, column.width_bits, element_bits(column), code))
+                return false;
+            low = static_cast<u64>(static_cast<i64>(static_cast<T>(unzigzag(static_cast<Code>(code)))));
+        }
+        u64 codes[lane_count] = {};
+        if (width != 0 && !get_planes(reader_, noise_, codes, static_cast<u32>(std::popcount(positions)), width))
+            return false;
+        const Code value_mask = static_cast<Code>(detail::low_bits(difference_bits(column)));
+        bool good = true;
+        u32 next = 0;
+        for (u32 i = 0; i < lanes.count; ++i) {
+            const u32 lane = lanes.lane[i];
+            const bool coded = positions >> i & 1;
+            if (out_.full) {
+                const u64 value = coded ? low + codes[next++] : 0;
+                out[lane] = static_cast<T>(value);
+                good &= static_cast<u64>(static_cast<i64>(out[lane])) == value;
+                good &= column.angle_bits == 0 || static_cast<Code>(out[lane]) <= value_mask;
+                continue;
+            }
+            Code value = static_cast<Code>(static_cast<Code>(base[lane]) + unzigzag(coded ? static_cast<Code>(codes[next++]) : Code{0}));
+            if (velocity.data)
+                value = static_cast<Code>(value + static_cast<Code>(velocity.moved(lane)));
+            out[lane] = static_cast<T>(column.angle_bits != 0 ? static_cast<Code>(value & value_mask) : value);
+        }
+        return good && !reader_.failed();
     }
 
     // One number for all lanes (full sections).
@@ -379,10 +443,11 @@ private:
         }
         if (reader_.failed())
             return Error::truncated;
-        return reader_.bits_left() == 0 ? Error::none : Error::bad_value;
+        return reader_.bits_left() == 0 && noise_.finished() ? Error::none : Error::bad_value;
     }
 
     BitReader reader_;
+    NoiseReader noise_;
     u32 cell_steps_;
     const ChunkState& baseline_;
     u64 baseline_lanes_;
@@ -459,16 +524,23 @@ Error decode_section(Bytes payload, u32 cell_steps, const ChunkState& baseline, 
     std::fill_n(out.blocks, Protocol::component_count_max, nullptr);
     std::fill_n(out.opaque_carried, Protocol::component_count_max, u64{0});
     if (!zstd)
-        return section::BodyDecoder(payload, cell_steps, baseline, baseline_lanes, *buffers.impl, out).decode<false>();
+        return section::BodyDecoder(payload, {}, cell_steps, baseline, baseline_lanes, *buffers.impl, out).decode<false>();
     u32 raw_bytes = 0;
     if (const Error error = read_varint(payload, raw_bytes); error != Error::none)
         return error;
+    u32 noise_bytes = 0;
+    if (const Error error = read_varint(payload, noise_bytes); error != Error::none)
+        return error;
     if (raw_bytes > section_bytes_max)
         return Error::too_large;
+    if (noise_bytes > payload.size())
+        return Error::truncated;
+    const Bytes noise = payload.first(noise_bytes);
+    payload = payload.subspan(noise_bytes);
     const std::span<std::byte> wide{buffers.impl->wide, raw_bytes};
     if (raw_bytes == 0 || !buffers.impl->zstd.decompress(payload, wide))
         return Error::bad_value;
-    return section::BodyDecoder(wide, cell_steps, baseline, baseline_lanes, *buffers.impl, out).decode<true>();
+    return section::BodyDecoder(wide, noise, cell_steps, baseline, baseline_lanes, *buffers.impl, out).decode<true>();
 }
 
 } // namespace throng

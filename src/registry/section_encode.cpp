@@ -1,4 +1,5 @@
 #include "src/registry/section_format.hpp"
+#include "src/registry/wide_codes.hpp"
 #include "src/wire/kernels.hpp"
 #include "src/wire/masks.hpp"
 #include "src/registry/zstd.hpp"
@@ -13,7 +14,7 @@ namespace {
 
 // Automatic compression is not tried on smaller bodies. Packed columns of a few lanes never came out smaller as zstd, and trying
 // them cost a quarter of the encode stage; opaque bytes may pay early.
-constexpr u32 zstd_body_bytes_min = 256, zstd_opaque_bytes_min = 48;
+constexpr u32 zstd_body_bytes_min = 320, zstd_opaque_bytes_min = 48;
 
 // number(length_bits) of docs/wire.md.
 void put_number(BitWriter& writer, u64 value, u32 length_bits) {
@@ -61,6 +62,68 @@ bool put_equal_column(BitWriter& writer, const Column& column, const RowList& ro
     return true;
 }
 
+/// A column of a wide body. In a full section codes are distances from the smallest value.
+template <class T>
+void put_wide_column(BitWriter& writer, NoiseWriter& noise, const ColumnInput& in, bool full) {
+    using Code = std::make_unsigned_t<T>;
+    const u32 wrap = sizeof(T) * 8 - in.difference_bits;
+    u64 values[lane_count], some[lane_count]; // of all lanes, and of those that are not 0
+    u64 nonzero = 0;
+    u32 count = 0;
+    for (u32 i = 0; i < in.count; ++i) {
+        const T value = load<T>(in.current[i], in.offset_bytes);
+        if (full) {
+            values[i] = static_cast<u64>(static_cast<i64>(value));
+        } else {
+            Code difference = static_cast<Code>(static_cast<Code>(value) - load<Code>(in.base[i], in.offset_bytes));
+            if (in.velocity_bytes != 0)
+                difference = static_cast<Code>(
+                    difference - static_cast<Code>(extrapolation(element(in.base[i] + in.velocity_offset_bytes, in.velocity_bytes, 0),
+                                                                 in.velocity_scale)));
+            values[i] = zigzag(static_cast<T>(static_cast<T>(static_cast<Code>(difference << wrap)) >> wrap));
+        }
+        nonzero |= static_cast<u64>(values[i] != 0) << i;
+        if (values[i] != 0)
+            some[count++] = values[i];
+    }
+    const auto lowest = [full](const u64* all, u32 n) {
+        i64 low = full && n != 0 ? static_cast<i64>(all[0]) : 0;
+        for (u32 i = 1; full && i < n; ++i)
+            low = std::min(low, static_cast<i64>(all[i]));
+        return static_cast<u64>(low);
+    };
+    const auto width_above = [](const u64* all, u32 n, u64 low) {
+        u64 any = 0;
+        for (u32 i = 0; i < n; ++i)
+            any |= all[i] - low;
+        return wide_width(static_cast<u32>(std::bit_width(any)));
+    };
+    u64 low = lowest(values, in.count);
+    u32 width = width_above(values, in.count, low);
+    const u64 low_some = lowest(some, count);
+    const u32 width_some = width_above(some, count, low_some);
+    const bool sparse = in.count + count * width_some < in.count * width;
+    u64* codes = values;
+    if (sparse) {
+        low = low_some;
+        width = width_some;
+        codes = some;
+    } else
+        count = in.count;
+    writer.put(width, in.width_bits);
+    if (width == 0 && !full)
+        return; // no code differs from 0
+    writer.put(sparse, 1);
+    if (sparse)
+        writer.put(nonzero, in.count);
+    if (full)
+        put_number(writer, zigzag(static_cast<T>(low)), in.width_bits);
+    for (u32 i = 0; i < count; ++i)
+        codes[i] -= low;
+    if (width != 0)
+        put_planes(writer, noise, codes, count, width);
+}
+
 class BodyEncoder {
 public:
     explicit BodyEncoder(const EncodeInput& input) : input_(input), layout_(*input.layout), full_(input.baseline == nullptr) {
@@ -74,9 +137,11 @@ public:
     /// Set by encode: whether opaque bytes were written.
     bool has_opaque() const { return opaque_listed_ != 0; }
 
+    /// Returns the bytes of the body, 0 if it does not fit. `noise` is used by a wide body only.
     template <bool Wide>
-    u32 encode(std::span<std::byte> out) {
+    u32 encode(std::span<std::byte> out, NoiseWriter& noise) {
         BitWriter writer(out);
+        noise_ = &noise;
         opaque_listed_ = 0;
         write_lane_mask(writer, lanes_.mask);
         if (full_)
@@ -136,15 +201,15 @@ private:
         }
         for (u32 i = 0; i < lanes_.count; ++i)
             index_or |= occupants.net_id[lanes_.lane[i]].index() - smallest;
-        u32 width = static_cast<u32>(std::bit_width(index_or));
-        if (Wide)
-            width = wide_width(width);
-        put_number(writer, smallest, net_index_length_bits);
-        writer.put(width, net_index_length_bits);
-        if (Wide)
-            writer.align();
-        for (u32 i = 0; i < lanes_.count; ++i)
-            writer.put(occupants.net_id[lanes_.lane[i]].index() - smallest, width);
+        if (Wide) {
+            encode_wide_indices(writer, smallest);
+        } else {
+            const u32 width = static_cast<u32>(std::bit_width(index_or));
+            put_number(writer, smallest, net_index_length_bits);
+            writer.put(width, net_index_length_bits);
+            for (u32 i = 0; i < lanes_.count; ++i)
+                writer.put(occupants.net_id[lanes_.lane[i]].index() - smallest, width);
+        }
         writer.put(same_generation, 1);
         if (same_generation) {
             put_number(writer, first.generation(), generation_length_bits);
@@ -161,6 +226,28 @@ private:
             for (u32 i = 0; i < lanes_.count; ++i)
                 writer.put(occupants.net_id[lanes_.lane[i]].shard(), 8);
         }
+    }
+
+    /// Entities that came together have ascending indices: then the gaps between them, else the distances from the smallest.
+    void encode_wide_indices(BitWriter& writer, u32 smallest) {
+        const OccupantBlock& occupants = *input_.occupants;
+        u64 codes[lane_count];
+        u64 any = 0;
+        const auto index = [&](u32 i) { return occupants.net_id[lanes_.lane[i]].index(); };
+        bool ascending = lanes_.count > 1;
+        for (u32 i = 1; i < lanes_.count; ++i)
+            ascending &= index(i) > index(i - 1);
+        const u32 count = lanes_.count - ascending;
+        for (u32 i = 0; i < count; ++i) {
+            codes[i] = ascending ? index(i + 1) - index(i) - 1 : index(i) - smallest;
+            any |= codes[i];
+        }
+        const u32 width = wide_width(static_cast<u32>(std::bit_width(any)));
+        writer.put(ascending, 1);
+        put_number(writer, smallest, net_index_length_bits);
+        writer.put(width, net_index_length_bits);
+        if (width != 0)
+            put_planes(writer, *noise_, codes, count, width);
     }
 
     template <bool Wide>
@@ -247,12 +334,19 @@ private:
             return;
         }
         ColumnInput in{.current = rows.current, .base = rows.base, .count = rows.count, .offset_bytes = column.row_offset_bytes,
-                       .difference_bits = difference_bits(column), .width_bits = column.width_bits, .wide = Wide};
+                       .difference_bits = difference_bits(column), .width_bits = column.width_bits};
         if (!full_ && column.velocity_column >= 0) {
             const Column& velocity = layout_.columns[column.velocity_column];
             in.velocity_offset_bytes = velocity.row_offset_bytes;
             in.velocity_bytes = velocity.element_bytes;
             in.velocity_scale = extrapolation_scale(column.velocity_factor, age());
+        }
+        if constexpr (Wide) {
+            switch (column.element_bytes) {
+            case 2: return put_wide_column<i16>(writer, *noise_, in, full_);
+            case 4: return put_wide_column<i32>(writer, *noise_, in, full_);
+            default: return put_wide_column<i64>(writer, *noise_, in, full_);
+            }
         }
         switch (column.element_bytes) {
         case 2: return kernels_.put_column16(writer, in);
@@ -285,6 +379,7 @@ private:
     const EncodeInput& input_;
     const Layout& layout_;
     const Kernels& kernels_ = kernels();
+    NoiseWriter* noise_ = nullptr;
     bool full_;
     u32 opaque_listed_ = 0; // components with opaque bytes to write
     LaneList lanes_;
@@ -310,12 +405,14 @@ const BlockHeader no_lanes{};
 SectionScratch::SectionScratch(Bytes dictionary, Allocator scratch_allocator) : allocator(scratch_allocator) {
     wide = static_cast<std::byte*>(allocator.allocate(section_bytes_max, 64));
     packed = static_cast<std::byte*>(allocator.allocate(section_bytes_max, 64));
+    noise = static_cast<std::byte*>(allocator.allocate(noise_bytes_max, 64));
     zstd = new (allocator.allocate(sizeof(ZstdEncoder), alignof(ZstdEncoder))) ZstdEncoder(dictionary, section_bytes_max, allocator);
 }
 
 SectionScratch::~SectionScratch() {
     zstd->~ZstdEncoder();
     allocator.free(zstd, sizeof(ZstdEncoder), alignof(ZstdEncoder));
+    allocator.free(noise, noise_bytes_max, 64);
     allocator.free(packed, section_bytes_max, 64);
     allocator.free(wide, section_bytes_max, 64);
 }
@@ -327,11 +424,12 @@ EncodeResult encode_section(const EncodeInput& input, Compression compression, S
     std::byte head[1 + varint_bytes_max];
     out = out.first(std::min<std::size_t>(out.size(), section_bytes_max));
 
+    section::NoiseWriter noise{{scratch.noise, noise_bytes_max}};
     u32 packed_bytes = 0;
     if (compression != Compression::always) {
         const u32 head_bytes = section::write_head(head, body, false);
         if (out.size() > head_bytes) {
-            const u32 body_bytes = body.encode<false>(out.subspan(head_bytes));
+            const u32 body_bytes = body.encode<false>(out.subspan(head_bytes), noise);
             if (body_bytes != 0) {
                 std::memcpy(out.data(), head, head_bytes);
                 packed_bytes = head_bytes + body_bytes;
@@ -343,18 +441,21 @@ EncodeResult encode_section(const EncodeInput& input, Compression compression, S
         if (!try_zstd)
             return {packed_bytes, false};
     }
-    const u32 wide_bytes = body.encode<true>({scratch.wide, section_bytes_max});
+    const u32 wide_bytes = body.encode<true>({scratch.wide, section_bytes_max}, noise);
     const u32 limit = packed_bytes != 0 ? packed_bytes - 1 : static_cast<u32>(out.size());
-    u32 head_bytes = section::write_head(head, body, true);
-    if (wide_bytes != 0 && limit > head_bytes + varint_bytes_max) {
-        std::byte raw[varint_bytes_max];
-        const u32 raw_bytes = write_varint(raw, wide_bytes);
-        const u32 frame_bytes = scratch.zstd->compress({scratch.wide, wide_bytes}, {scratch.packed, limit - head_bytes - raw_bytes});
+    std::byte counts[2 * varint_bytes_max];
+    u32 count_bytes = write_varint(counts, wide_bytes);
+    count_bytes += write_varint(std::span<std::byte>(counts).subspan(count_bytes), noise.bytes);
+    const u32 head_bytes = section::write_head(head, body, true);
+    const u32 before = head_bytes + count_bytes + noise.bytes; // the frame
+    if (wide_bytes != 0 && !noise.failed && limit > before) {
+        const u32 frame_bytes = scratch.zstd->compress({scratch.wide, wide_bytes}, {scratch.packed, limit - before});
         if (frame_bytes != 0) {
             std::memcpy(out.data(), head, head_bytes);
-            std::memcpy(out.data() + head_bytes, raw, raw_bytes);
-            std::memcpy(out.data() + head_bytes + raw_bytes, scratch.packed, frame_bytes);
-            return {head_bytes + raw_bytes + frame_bytes, true};
+            std::memcpy(out.data() + head_bytes, counts, count_bytes);
+            std::memcpy(out.data() + head_bytes + count_bytes, scratch.noise, noise.bytes);
+            std::memcpy(out.data() + before, scratch.packed, frame_bytes);
+            return {before + frame_bytes, true};
         }
     }
     return {packed_bytes, false};

@@ -42,7 +42,8 @@ inline u64 spread_bits(u64 packed, const LaneList& list) {
     return bits;
 }
 
-constexpr u32 wide_width(u32 width) { return width == 0 ? 0 : width <= 8 ? 8 : width <= 16 ? 16 : width <= 32 ? 32 : 64; }
+/// Widths of wide bodies are whole bytes.
+constexpr u32 wide_width(u32 width) { return (width + 7) / 8 * 8; }
 
 template <class T>
 constexpr std::make_unsigned_t<T> zigzag(T value) {

@@ -18,7 +18,6 @@ struct ColumnInput {
     u64 velocity_scale = 0;
     u32 difference_bits = 16;      // differences are sign-extended from these
     u32 width_bits = 5;            // of the width on the wire
-    bool wide = false;             // docs/wire.md 2.2
 };
 
 /// Every array has 64 elements, and none overlaps another.

@@ -213,16 +213,12 @@ void put_column(BitWriter& writer, const ColumnInput& in) {
         writer.put(0, in.width_bits);
         return;
     }
-    u32 width = 64 - static_cast<u32>(__builtin_clzll(found.largest));
-    if (in.wide)
-        width = width <= 8 ? 8 : width <= 16 ? 16 : width <= 32 ? 32 : 64;
+    const u32 width = 64 - static_cast<u32>(__builtin_clzll(found.largest));
     const u32 coded = static_cast<u32>(__builtin_popcountll(found.nonzero));
     const bool sparse = in.count + coded * width < in.count * width;
     writer.put(width | static_cast<u64>(sparse) << in.width_bits, in.width_bits + 1u);
     if (sparse)
         writer.put(found.nonzero, in.count);
-    if (in.wide)
-        writer.align();
     if (!sparse)
         return put_dense(writer, codes, in.count, width);
     for (u64 rest = found.nonzero; rest != 0; rest &= rest - 1)

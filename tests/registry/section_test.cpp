@@ -362,8 +362,8 @@ TEST_CASE("sections: a body that claims to be huge, another size, or trailing by
         CHECK(decode(other) == (claim > section_bytes_max ? Error::too_large : Error::bad_value));
     }
     // A run of 128 KiB in eight bytes: expands to its bound and no further.
-    const std::vector<std::byte> bomb = {std::byte{3}, std::byte{0x80}, std::byte{0x80}, std::byte{8}, std::byte{0}, std::byte{0x38},
-                                         std::byte{3}, std::byte{0}, std::byte{0x10}, std::byte{0}};
+    const std::vector<std::byte> bomb = {std::byte{3}, std::byte{0x80}, std::byte{0x80}, std::byte{8}, std::byte{0}, std::byte{0},
+                                         std::byte{0x38}, std::byte{3}, std::byte{0}, std::byte{0x10}, std::byte{0}};
     CHECK(decode(bomb) == Error::bad_value);
 }
 

@@ -114,9 +114,7 @@ TEST_SUITE("wire") {
             any |= codes.back();
             coded += codes.back() != 0;
         }
-        u32 width = static_cast<u32>(std::bit_width(any));
-        if (in.wide && width != 0)
-            width = std::bit_ceil(std::max(width, 8u));
+        const u32 width = static_cast<u32>(std::bit_width(any));
         writer.put(width, in.width_bits);
         if (width == 0)
             return;
@@ -124,8 +122,6 @@ TEST_SUITE("wire") {
         writer.put(sparse, 1);
         for (u32 i = 0; sparse && i < in.count; ++i)
             writer.put(codes[i] != 0, 1);
-        if (in.wide)
-            writer.align();
         for (const u64 code : codes)
             if (!sparse || code != 0)
                 writer.put(code, width);
@@ -150,7 +146,6 @@ TEST_SUITE("wire") {
                 in.velocity_scale = random.next() >> (random.next() % 64);
                 in.difference_bits = round % 3 == 0 ? 1 + static_cast<u32>(random.next() % (sizeof(T) * 8)) : sizeof(T) * 8;
                 in.width_bits = sizeof(T) == 2 ? 5 : sizeof(T) == 4 ? 6 : 7;
-                in.wide = round % 5 == 0;
                 const u32 noise = static_cast<u32>(random.next() % (sizeof(T) * 8));
                 const u32 resting = static_cast<u32>(random.next() % 4);
                 const std::byte* rows[2][64];
