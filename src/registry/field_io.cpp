@@ -1,4 +1,5 @@
 #include "src/registry/field_io.hpp"
+#include "src/wire/kernels.hpp"
 #include "src/wire/quantise.hpp"
 #include <cmath>
 #include <cstring>
@@ -17,6 +18,9 @@ T load(const std::byte* from) {
 
 template <class T>
 bool read_range(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, i64* out) {
+    if constexpr (std::is_same_v<T, float>)
+        return kernels().quantise_f32(rows, field.offset_bytes, count, column.inverse_step, static_cast<i32>(column.quantum_min),
+                                      static_cast<i32>(column.quantum_max), out);
     bool outside = false;
     for (u32 i = 0; i < count; ++i)
         out[i] = quantise_range(static_cast<double>(load<T>(rows[i] + field.offset_bytes)), column.inverse_step, column.quantum_min,

@@ -1,6 +1,7 @@
 #include "src/visibility/interest_grid.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -32,6 +33,8 @@ bool InterestGrid::configure(i32 min_steps, i32 max_steps, i32 cell_steps, i32 r
     cell_margin_steps_ = std::max(1, std::min(cell_steps / 32, static_cast<i32>(radius_min_steps * 0.02)));
     for (sub_cells_ = 1; sub_cells_ <= 64; sub_cells_ *= 2) {
         sub_units_ = place_units / static_cast<i32>(sub_cells_);
+        sub_units_log2_ = static_cast<u32>(std::countr_zero(static_cast<u32>(sub_units_)));
+        sub_steps_ = cell_steps / static_cast<i32>(sub_cells_);
         sub_margin_steps_ = cell_steps / static_cast<i32>(sub_cells_) / 16;
         if (promise_holds(radius_min_steps))
             return true;
@@ -50,14 +53,8 @@ i32 InterestGrid::coordinate(i32 steps) const {
     return floor_divide(std::clamp(steps, min_steps_, max_steps_), cell_steps_) - first_;
 }
 
-u8 InterestGrid::place(i32 relative_steps, u8 held) const {
-    const i32 sub_steps = cell_steps_ / static_cast<i32>(sub_cells_);
-    if (held != 0xff) {
-        const i32 low = (held / sub_units_) * sub_steps;
-        if (relative_steps >= low - sub_margin_steps_ && relative_steps < low + sub_steps + sub_margin_steps_)
-            return held;
-    }
-    const i32 sub = std::clamp(floor_divide(relative_steps, std::max(1, sub_steps)), 0, static_cast<i32>(sub_cells_) - 1);
+u8 InterestGrid::new_place(i32 relative_steps) const {
+    const i32 sub = std::clamp(floor_divide(relative_steps, std::max(1, sub_steps_)), 0, static_cast<i32>(sub_cells_) - 1);
     return static_cast<u8>(sub * sub_units_ + sub_units_ / 2);
 }
 

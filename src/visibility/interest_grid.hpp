@@ -53,13 +53,21 @@ public:
 
     /// Place of a relative position (steps inside the cell; may lie outside by the margin), with the lane's earlier place kept
     /// while the position is near it. `held` = 0xff: none.
-    u8 place(i32 relative_steps, u8 held) const;
+    u8 place(i32 relative_steps, u8 held) const {
+        if (held != 0xff) {
+            const i32 low = (held >> sub_units_log2_) * sub_steps_;
+            if (relative_steps >= low - sub_margin_steps_ && relative_steps < low + sub_steps_ + sub_margin_steps_)
+                return held;
+        }
+        return new_place(relative_steps);
+    }
 
     /// Appends every cell that a circle of `radius_steps` around (a, b) touches to `out`, in ascending order.
     void cells_in_circle(i32 a, i32 b, i32 radius_steps, Array<u32>& out) const;
 
 private:
     i32 coordinate(i32 steps) const;
+    u8 new_place(i32 relative_steps) const;
     u32 index(i32 a, i32 b) const { return static_cast<u32>(b * side_ + a); }
 
     Array<ChunkList> lists_;
@@ -70,7 +78,9 @@ private:
     i32 cell_margin_steps_ = 0;
     i32 min_steps_ = 0, max_steps_ = 0;
     u32 sub_cells_ = 1;
-    i32 sub_units_ = place_units;
+    i32 sub_units_ = place_units; // a power of two
+    u32 sub_units_log2_ = 0;
+    i32 sub_steps_ = 1;
     i32 sub_margin_steps_ = 0;
 };
 

@@ -229,6 +229,43 @@ void put_column16(BitWriter& writer, const ColumnInput& in) { put_column<u16>(wr
 void put_column32(BitWriter& writer, const ColumnInput& in) { put_column<u32>(writer, in); }
 void put_column64(BitWriter& writer, const ColumnInput& in) { put_column<u64>(writer, in); }
 
+bool quantise_f32(const std::byte* const* rows, u32 offset_bytes, u32 count, double inverse_step, i32 minimum, i32 maximum, i64* out) {
+    const i32 for_nan = minimum > 0 ? minimum : maximum < 0 ? maximum : 0;
+    bool outside = false;
+#if defined(__SSE4_1__)
+    const __m128d scale = _mm_set1_pd(inverse_step), low = _mm_set1_pd(minimum), high = _mm_set1_pd(maximum);
+    const __m128d lowest = _mm_set1_pd(minimum - 0.5), highest = _mm_set1_pd(maximum + 0.5), not_a_number = _mm_set1_pd(for_nan);
+    __m128d inside = _mm_cmpeq_pd(scale, scale);
+    const auto two = [&](__m128d value) {
+        const __m128d steps = _mm_mul_pd(value, scale);
+        inside = _mm_and_pd(inside, _mm_and_pd(_mm_cmpge_pd(steps, lowest), _mm_cmple_pd(steps, highest)));
+        const __m128d clamped = _mm_min_pd(_mm_max_pd(steps, low), high);
+        return _mm_cvtpd_epi32(_mm_blendv_pd(clamped, not_a_number, _mm_cmpunord_pd(steps, steps))); // halves to even
+    };
+    for (u32 i = 0; i < count; i += 4) {
+        const auto at = [&](u32 k) { return element<float>(rows[i + k < count ? i + k : count - 1], offset_bytes); };
+        const __m128 four = _mm_set_ps(at(3), at(2), at(1), at(0));
+        const __m128i steps = _mm_unpacklo_epi64(two(_mm_cvtps_pd(four)), two(_mm_cvtps_pd(_mm_movehl_ps(four, four))));
+        i64 wide[4];
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(wide), _mm_cvtepi32_epi64(steps));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(wide + 2), _mm_cvtepi32_epi64(_mm_unpackhi_epi64(steps, steps)));
+        if (i + 4 <= count)
+            __builtin_memcpy(out + i, wide, sizeof(wide));
+        else
+            for (u32 k = 0; i + k < count; ++k)
+                out[i + k] = wide[k];
+    }
+    outside = _mm_movemask_pd(inside) != 3;
+#else
+    for (u32 i = 0; i < count; ++i) {
+        const double steps = static_cast<double>(element<float>(rows[i], offset_bytes)) * inverse_step;
+        outside |= !(steps >= minimum - 0.5 && steps <= maximum + 0.5);
+        out[i] = steps > maximum ? maximum : steps < minimum ? minimum : steps == steps ? __builtin_llrint(steps) : for_nan;
+    }
+#endif
+    return outside;
+}
+
 void apply16(const u16* __restrict codes, const i16* __restrict prediction, u16 value_mask, i16* __restrict out) {
     for (u32 i = 0; i < lanes_all_count; ++i) {
         const u16 code = codes[i];
@@ -278,6 +315,6 @@ bool within32(const i32* values, u64 lanes, i32 minimum, i32 maximum) {
 
 } // namespace
 
-const Kernels table = {put_column16, put_column32, put_column64, predict16, apply16, apply32, within16, within32};
+const Kernels table = {put_column16, put_column32, put_column64, quantise_f32, predict16, apply16, apply32, within16, within32};
 
 } // namespace throng::KERNEL_NAMESPACE

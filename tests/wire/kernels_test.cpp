@@ -1,9 +1,11 @@
 #include "src/wire/kernels.hpp"
 #include "src/wire/lane_codes.hpp"
+#include "src/wire/quantise.hpp"
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <limits>
 #include <vector>
 
 using namespace throng;
@@ -178,6 +180,57 @@ TEST_SUITE("wire") {
             }
             CHECK(wrong == 0);
             CHECK(sparse_or_zero > 5);
+        }
+    }
+
+    TEST_CASE("kernels: every level quantises floats as quantise_range does, whatever they are") {
+        KeepLevel keep;
+        const float special[] = {0.f,
+                                 -0.f,
+                                 0.005f,
+                                 0.015f,
+                                 0.025f,
+                                 8192.f,
+                                 8192.004f,
+                                 8192.006f,
+                                 -8192.f,
+                                 1e30f,
+                                 -1e30f,
+                                 std::numeric_limits<float>::infinity(),
+                                 -std::numeric_limits<float>::infinity(),
+                                 std::numeric_limits<float>::quiet_NaN(),
+                                 std::numeric_limits<float>::denorm_min()};
+        for (const KernelLevel level : {KernelLevel::baseline, KernelLevel::v3}) {
+            if (!force_kernel_level(level))
+                continue;
+            Random random;
+            u32 wrong = 0, outside_rounds = 0;
+            for (u32 round = 0; round < 3000; ++round) {
+                const u32 count = 1 + static_cast<u32>(random.next() % 64);
+                struct Row {
+                    float before, value;
+                } memory[64];
+                const std::byte* rows[64];
+                for (u32 i = 0; i < count; ++i) {
+                    const u64 kind = random.next() % 64;
+                    const float plain = static_cast<float>(static_cast<i64>(random.next() % 2000000) - 1000000) * 0.005f;
+                    memory[i] = {-1.f, kind < std::size(special) && round % 2 ? special[kind] : plain};
+                    rows[i] = reinterpret_cast<const std::byte*>(&memory[i]);
+                }
+                const double inverse_step = round % 3 == 0 ? 100 : 1 / 0.01;
+                const i32 minimum = round % 7 == 0 ? 5 : -819200, maximum = round % 5 == 0 ? 10 : 819200;
+                i64 out[65];
+                out[count] = 77;
+                bool outside = false;
+                const bool found = kernels().quantise_f32(rows, sizeof(float), count, inverse_step, minimum, maximum, out);
+                for (u32 i = 0; i < count; ++i)
+                    wrong += out[i] != quantise_range(static_cast<double>(memory[i].value), inverse_step, minimum, maximum, outside);
+                wrong += found != outside || out[count] != 77;
+                outside_rounds += outside;
+            }
+            CHECK(wrong == 0);
+            CHECK(outside_rounds > 300);
+            CHECK(outside_rounds < 2900);
         }
     }
 
