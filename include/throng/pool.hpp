@@ -39,6 +39,8 @@ struct ComponentOps {
     u32 (*erase)(PoolBase& pool, u32 dense);
     /// Removes `count` <= PoolBase::erase_rows_max different rows in one go; fills `moved` and returns how many rows moved.
     u32 (*erase_rows)(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved);
+    /// Moves a row to where none is, and ends the old one. Null when a copy of the bytes does that.
+    void (*relocate)(void* to, void* from);
     /// Copy-construct `count` rows, from as many or from one; if one throws, those already built are destroyed.
     void (*copy)(void* to, const void* from, u32 count);
     void (*fill)(void* to, const void* value, u32 count);
@@ -155,6 +157,9 @@ public:
     void commit_rows(u32 count);
     /// Destroys all rows.
     void clear_rows();
+    /// Row i becomes what row from[i] was, with owner and change bit. `from` is a permutation of the rows, and is used up. There is
+    /// room for a row more (reserve_rows), through which the rows are moved.
+    void permute_rows(u32* from);
     /// Same rows, owners and change bits as `other`, a pool of the same type and shape. If a copy throws, the pool is empty.
     void copy_from(const PoolBase& other);
 
@@ -174,6 +179,7 @@ protected:
     void add_blocks(u32 count);
     /// Ends the marks of rows [size_, end), which were removed.
     void drop_marks(u32 end);
+    void set_changed(u32 dense, bool to);
 
     Array<std::byte*> blocks_;
     u32 size_ = 0;
@@ -336,6 +342,11 @@ void destroy_rows(void* rows, u32 count) {
         static_cast<T*>(rows)[i].~T();
 }
 template <class T>
+void relocate_row(void* to, void* from) {
+    ::new (to) T(std::move(*static_cast<T*>(from)));
+    static_cast<T*>(from)->~T();
+}
+template <class T>
 void copy_rows(void* to, const void* from, u32 count) {
     if constexpr (is_tag<T>) {
     } else if constexpr (std::is_trivially_copyable_v<T>) {
@@ -390,6 +401,8 @@ constexpr ComponentOps detail::make_component_ops() {
         ops.construct = &construct_row<T>;
     if constexpr (!std::is_trivially_destructible_v<T>)
         ops.destroy = &destroy_rows<T>;
+    if constexpr (!std::is_trivially_copyable_v<T>)
+        ops.relocate = &relocate_row<T>;
     if constexpr (std::is_copy_constructible_v<T>) {
         ops.copy = &copy_rows<T>;
         ops.fill = &fill_rows<T>;

@@ -7,6 +7,7 @@
 #include "throng/pool.hpp"
 #include "throng/prefab.hpp"
 #include "throng/signature.hpp"
+#include "throng/world_query.hpp"
 #include <span>
 
 namespace throng {
@@ -30,12 +31,6 @@ struct StructureEvent {
     Kind kind;
 };
 
-/// Types an entity must not have, for each and each_mut: `world.each<A>(without<B>, f)`.
-template <class... Ts>
-struct Without {};
-template <class... Ts>
-inline constexpr Without<Ts...> without{};
-
 /// What an entity's slot holds; the inline row numbers follow it in the same arena cell.
 template <u32 MaxC>
 struct EntityMeta {
@@ -58,18 +53,18 @@ struct EntityMeta {
 };
 
 template <u32 MaxC>
-class BasicWorld;
-template <u32 MaxC>
 class BasicWorldSnapshot;
 template <class T, u32 MaxC>
 class Row;
 namespace detail {
+template <u32 MaxC, u32 Count>
+struct Selection;
 /// For tests that must reach states that take 2^32 operations.
 struct WorldTestAccess;
 } // namespace detail
 
 /// Thread rule: calls of const functions may run at the same time; everything else runs alone, with the exception of the
-/// each_mut that takes an Executor, inside which no structural change is allowed at all.
+/// loops that take an Executor, inside which no structural change is allowed at all.
 ///
 /// Structural change (create, spawn, destroy, add, remove, restore) while a loop runs: what touches a pool that is being
 /// looped over is misuse: it asserts, and where assertions are off (or the handler throws) it is refused and nothing changes.
@@ -161,6 +156,17 @@ public:
         pool.mark_changed(dense);
         return &pool[dense];
     }
+    /// mut for the inside of a parallel loop: rows may be marked from several threads at once (each row written by one).
+    /// Costs an atomic operation where the mark is new.
+    template <class T>
+    T* mut_shared(Entity entity) {
+        const u32 dense = dense_row<T>(find(entity));
+        if (dense == no_row)
+            return nullptr;
+        Pool<T>& pool = static_cast<Pool<T>&>(*pools_[detail::known_component_id<T>()]);
+        pool.mark_changed_shared(dense);
+        return &pool[dense];
+    }
     /// Builds a T from the arguments. An existing one is returned unchanged and unmarked. Null for a dead handle and for a type
     /// beyond MaxC. If the constructor or the allocator throws, nothing has changed.
     template <class T, class... A>
@@ -202,28 +208,73 @@ public:
     }
 
     // --- loops ---------------------------------------------------------------------------------------------------------
-    // Order: rows of the smallest listed pool, by number. f takes one of: (Entity, rows...), (u32 entity_idx, rows...),
-    // (rows...); the first is the slowest, since the handle is looked up.
+    // The list names component types: T, const T (read in a loop that writes), or Maybe<T> (a pointer, null where absent).
+    // Filters are with<...>, without<...> and with<...> && without<...>. Visited is each entity that has all types that are not Maybe,
+    // in the order of the rows of the smallest pool among these. f takes (rows...), (u32 entity_idx, rows...),
+    // (LazyEntity, rows...) or (Entity, rows...); the last is the slowest, since each handle is looked up.
+    // O(rows of that pool). Allocates nothing. An exception of f passes through; rows already visited stay marked.
 
-    /// Reads: rows are const T&; nothing is marked. Visits each entity that has all listed types.
+    /// Reads: rows are const T&; nothing is marked. Any number of threads at once.
     template <class T, class... Ts, class F>
     void each(F&& f) const;
-    /// The same for entities that have none of Xs.
-    template <class T, class... Ts, class... Xs, class F>
-    void each(Without<Xs...>, F&& f) const;
-    /// Writes: rows are T&; every row visited is marked changed, of all listed types.
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each(Q filter, F&& f) const;
+    /// Writes: rows are T&; every row visited is marked changed, of all types listed without const, before f sees it.
     template <class T, class... Ts, class F>
     void each_mut(F&& f);
-    template <class T, class... Ts, class... Xs, class F>
-    void each_mut(Without<Xs...>, F&& f);
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each_mut(Q filter, F&& f);
     /// The same in parallel: f is called from all workers at once, for different entities. Inside, no structural change, and
-    /// no mut(). Pieces are whole 64-row words of the smallest pool. The marks, and with a pure f the rows, do not depend on
-    /// the number of workers. Allocates nothing itself.
+    /// no mut() (mut_shared is for that). Pieces are whole 64-row words of the smallest pool. The marks, and with a pure f the
+    /// rows, do not depend on the number of workers.
+    template <class T, class... Ts, class F>
+    void each(Executor& executor, F&& f) const;
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each(Executor& executor, Q filter, F&& f) const;
     template <class T, class... Ts, class F>
     void each_mut(Executor& executor, F&& f);
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each_mut(Executor& executor, Q filter, F&& f);
     /// f takes a Row<T>: reads through -> and *, which never mark; row.mut() writes and marks that row alone.
     template <class T, class F>
     void each_row(F&& f);
+    template <class T, class F>
+    void each_row(Executor& executor, F&& f);
+
+    /// For SIMD and other work on plain arrays: f takes (std::span<T>...), or (std::span<const u32> owners, std::span<T>...), all
+    /// of one length: consecutive rows of the same entities, in one block. A Maybe<T> gives an empty span where these
+    /// entities have none. Spans are as long as the pools are in step (at most block_rows): sort_as makes them long. Listed
+    /// types have bytes (no tags: filter by those). Otherwise as each and each_mut.
+    template <class T, class... Ts, class F>
+    void each_block(F&& f) const;
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each_block(Q filter, F&& f) const;
+    template <class T, class... Ts, class F>
+    void each_block(Executor& executor, F&& f) const;
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each_block(Executor& executor, Q filter, F&& f) const;
+    template <class T, class... Ts, class F>
+    void each_block_mut(F&& f);
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each_block_mut(Q filter, F&& f);
+    template <class T, class... Ts, class F>
+    void each_block_mut(Executor& executor, F&& f);
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each_block_mut(Executor& executor, Q filter, F&& f);
+
+    // --- row order -----------------------------------------------------------------------------------------------------
+    // Rows keep their change marks; nothing is marked. Pointers to rows of the sorted types end. Refused inside a loop over one of
+    // them. Allocates scratch, which is kept. Stable: rows that compare equal keep their order, so the result is the same everywhere.
+
+    /// Orders the rows of T by less(const T&, const T&). O(n log n) comparisons, then each row moves at most once. If less throws,
+    /// nothing has changed.
+    template <class T, class Less>
+    void sort(Less less);
+    /// Brings pools into step: the entities that have T and all of Ts come first, in T's order and at the same row numbers in
+    /// each of these pools; the others follow in their old order. Makes loops over several of these types run straight
+    /// through the columns after random additions and removals (EnTT: sort as another pool, groups). O(rows of these pools).
+    template <class T, class... Ts>
+    void sort_as();
 
     // --- type-erased access --------------------------------------------------------------------------------------------
     /// Null if the pool was not made yet, or the id is beyond MaxC.
@@ -324,16 +375,17 @@ private:
     }
     PoolBase* make_pool(ComponentId id, const ComponentOps& ops);
 
+    bool frozen() const { return __atomic_load_n(&frozen_, __ATOMIC_RELAXED) != 0; }
     /// True, after an assertion, if entities may not be made or ended now.
     bool refuse_entity_change() const {
-        THRONG_ASSERT(frozen_ == 0 && "no structural change inside a parallel each_mut");
-        return frozen_ != 0;
+        THRONG_ASSERT(!frozen() && "no structural change inside a parallel loop");
+        return frozen();
     }
     /// The same for the rows of a pool.
     bool refuse_change(const PoolBase& pool) const {
-        THRONG_ASSERT(frozen_ == 0 && "no structural change inside a parallel each_mut");
+        THRONG_ASSERT(!frozen() && "no structural change inside a parallel loop");
         THRONG_ASSERT(!pool.iterating() && "no structural change of a pool inside a loop over it");
-        return frozen_ != 0 || pool.iterating();
+        return frozen() || pool.iterating();
     }
     bool refuse_change(const Signature<MaxC>& signature) const;
 
@@ -359,20 +411,35 @@ private:
         const u32 id = detail::known_component_id<T>();
         return id < MaxC ? pools_[id] : nullptr;
     }
-    template <bool Marks, class... Ts, class... Xs, class F>
-    void visit(Executor* executor, Without<Xs...>, F& f) const;
+    template <class T>
+    u32 dense_row(const Meta* m) const {
+        const u32 id = detail::known_component_id<T>();
+        return m && id < MaxC && m->signature.test(id) ? m->list()[m->signature.rank(id)] : no_row;
+    }
+    template <class... Ts, class... Ws, class... Xs>
+    bool select(Filter<With<Ws...>, Without<Xs...>> filter, detail::Selection<MaxC, sizeof...(Ts) + sizeof...(Ws)>& out) const;
+    template <class... Ts, class... Ws, class... Xs, class F>
+    void visit(Executor* executor, Filter<With<Ws...>, Without<Xs...>> filter, F& f) const;
+    template <class... Ts, class... Ws, class... Xs, class F>
+    void visit_blocks(Executor* executor, Filter<With<Ws...>, Without<Xs...>> filter, F& f) const;
+    template <class T, class F>
+    void visit_rows(Executor* executor, F& f);
+    void align_pools(PoolBase* const* pools, u32 count);
+    /// Row i of the pool becomes what row from[i] was; `from` is a permutation of the pool's rows, and is used up.
+    void reorder_rows(PoolBase& pool, u32* from);
 
     LinearArena arena_;
     PoolBase* pools_[MaxC] = {};
     u32 inline_capacity_;
     u32 entity_count_ = 0;
-    u32 frozen_ = 0; // parallel loops running
+    mutable u32 frozen_ = 0; // parallel loops running
     u64 last_entity_id_ = 0;
     u64 index_inserts_ = 0;
     Signature<MaxC> logged_;
     Array<StructureEvent> log_;
     Array<u32> doomed_rows_; // scratch of destroy_batch, and the next
     Array<MovedRow> moved_rows_;
+    Array<u32> sort_order_; // scratch of sort and sort_as
     IndexPool lists_;
     WorldOptions options_;
 };
@@ -381,12 +448,16 @@ private:
 template <class T, u32 MaxC = 128>
 class Row {
 public:
-    Row(BasicWorld<MaxC>& world, Pool<T>& pool, u32 dense, u32 owner) : world_(&world), pool_(&pool), dense_(dense), owner_(owner) {}
+    Row(BasicWorld<MaxC>& world, Pool<T>& pool, u32 dense, u32 owner, bool shared)
+        : world_(&world), pool_(&pool), dense_(dense), owner_(owner), shared_(shared) {}
     const T& operator*() const { return static_cast<const Pool<T>&>(*pool_)[dense_]; }
     const T* operator->() const { return &**this; }
     /// Writable; marks the row changed.
     T& mut() const {
-        pool_->mark_changed(dense_);
+        if (shared_)
+            pool_->mark_range_shared(dense_, dense_ + 1, true);
+        else
+            pool_->mark_changed(dense_);
         return (*pool_)[dense_];
     }
     u32 dense() const { return dense_; }
@@ -398,6 +469,7 @@ private:
     Pool<T>* pool_;
     u32 dense_;
     u32 owner_;
+    bool shared_; // other workers mark rows of the same pool, never of the same 64
 };
 
 /// State of a world at one moment. Owns its memory (from the allocator of the world); independent of the world's life. Move only.
@@ -428,3 +500,5 @@ using WorldSnapshot = BasicWorldSnapshot<128>;
 
 #include "throng/world_inline.hpp"
 #include "throng/world_each.hpp"
+#include "throng/world_block.hpp"
+#include "throng/world_sort.hpp"

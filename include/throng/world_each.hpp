@@ -5,18 +5,21 @@
 namespace throng {
 namespace detail {
 
-/// Holds a pool against structural change for the time of a loop.
+/// Holds pools against structural change for the time of a loop.
 class IterationGuard {
 public:
+    /// Null pools are skipped.
     IterationGuard(const PoolBase* const* pools, u32 count) : pools_(pools), count_(count) {
         for (u32 i = 0; i < count_; ++i)
-            pools_[i]->begin_iteration();
+            if (pools_[i])
+                pools_[i]->begin_iteration();
     }
     IterationGuard(const IterationGuard&) = delete;
     IterationGuard& operator=(const IterationGuard&) = delete;
     ~IterationGuard() {
         for (u32 i = 0; i < count_; ++i)
-            pools_[i]->end_iteration();
+            if (pools_[i])
+                pools_[i]->end_iteration();
     }
 
 private:
@@ -24,190 +27,292 @@ private:
     u32 count_;
 };
 
-/// Counts a parallel loop for its time.
+/// Counts a parallel loop for its time. Loops that only read may run on several threads at once.
 struct FreezeGuard {
     u32& frozen;
-    explicit FreezeGuard(u32& counter) : frozen(counter) { ++frozen; }
+    explicit FreezeGuard(u32& counter) : frozen(counter) { __atomic_fetch_add(&frozen, 1u, __ATOMIC_RELAXED); }
     FreezeGuard(const FreezeGuard&) = delete;
-    ~FreezeGuard() { --frozen; }
+    ~FreezeGuard() { __atomic_fetch_sub(&frozen, 1u, __ATOMIC_RELAXED); }
 };
 
-template <class World, class F, class... Rows>
-void call_with_rows(const World& world, F& f, u32 owner, Rows&... rows) {
-    if constexpr (std::is_invocable_v<F&, Entity, Rows&...>) {
-        f(world.entity_at(owner), rows...);
-    } else if constexpr (std::is_invocable_v<F&, u32, Rows&...>) {
-        f(owner, rows...);
+/// Calls the body in the form it takes. Arguments are references, or pointers for Maybe.
+template <class... Arguments, u32 MaxC, class F>
+void call_body(const BasicWorld<MaxC>& world, F& f, u32 owner, Arguments... arguments) {
+    if constexpr (std::is_invocable_v<F&, Entity, Arguments...>) {
+        f(world.entity_at(owner), arguments...);
+    } else if constexpr (std::is_invocable_v<F&, BasicLazyEntity<MaxC>, Arguments...>) {
+        f(BasicLazyEntity<MaxC>(world, owner), arguments...);
+    } else if constexpr (std::is_invocable_v<F&, u32, Arguments...>) {
+        f(owner, arguments...);
     } else {
-        static_assert(std::is_invocable_v<F&, Rows&...>, "a loop body takes (Entity, rows...), (u32 entity_idx, rows...) or (rows...)");
-        f(rows...);
+        static_assert(std::is_invocable_v<F&, Arguments...>,
+                      "a loop body takes (Entity, rows...), (LazyEntity, rows...), (u32 entity_idx, rows...) or (rows...)");
+        f(arguments...);
     }
 }
 
-/// Whether f wants to know the entity at all; if not, the owner column is not read.
-template <class F, class... Rows>
-inline constexpr bool wants_owner = std::is_invocable_v<F&, Entity, Rows&...> || std::is_invocable_v<F&, u32, Rows&...>;
+/// Whether the body wants to know the entity at all; if not, the owner column is not read.
+template <u32 MaxC, class F, class... Arguments>
+inline constexpr bool wants_owner =
+    std::is_invocable_v<F&, Entity, Arguments...> || std::is_invocable_v<F&, BasicLazyEntity<MaxC>, Arguments...> ||
+    std::is_invocable_v<F&, u32, Arguments...>;
+
+/// Row k of a column; null stays null.
+template <class T>
+typename Term<T>::Row* column_row(typename Term<T>::Row* first, u32 k) {
+    if constexpr (Term<T>::optional)
+        if (!first)
+            return nullptr;
+    return &Pool<typename Term<T>::Component>::element(first, k);
+}
 
 /// Straight through the columns, each given from the run's first row on.
-template <class... Ts, class World, class F>
-void call_run(const World& world, F& f, const u32* owners, u32 count, Ts*... columns) {
+template <class... Ts, u32 MaxC, class F>
+void call_run(const BasicWorld<MaxC>& world, F& f, const u32* owners, u32 count, typename Term<Ts>::Row*... columns) {
     for (u32 i = 0; i < count; ++i) {
-        if constexpr (wants_owner<F, Ts...>)
-            call_with_rows(world, f, owners[i], Pool<std::remove_const_t<Ts>>::element(columns, i)...);
+        if constexpr (wants_owner<MaxC, F, typename Term<Ts>::Argument...>)
+            call_body<typename Term<Ts>::Argument...>(world, f, owners[i], Term<Ts>::argument(column_row<Ts>(columns, i))...);
         else
-            f(Pool<std::remove_const_t<Ts>>::element(columns, i)...);
+            f(Term<Ts>::argument(column_row<Ts>(columns, i))...);
     }
 }
 
-template <bool Marks, bool Shared>
+template <bool Writes, bool Shared>
 void mark_run(PoolBase& pool, u32 begin, u32 end, bool exclusive_words) {
-    if constexpr (Marks && Shared)
+    if constexpr (Writes && Shared)
         pool.mark_range_shared(begin, end, exclusive_words);
-    else if constexpr (Marks)
+    else if constexpr (Writes)
         pool.mark_range(begin, end);
 }
 
-template <bool Marks, bool Shared>
+template <bool Writes, bool Shared>
 void mark_one(PoolBase& pool, u32 dense) {
-    if constexpr (Marks && Shared)
+    if constexpr (Writes && Shared)
         pool.mark_changed_shared(dense);
-    else if constexpr (Marks)
+    else if constexpr (Writes)
         pool.mark_changed(dense);
 }
 
-/// Loop over one pool, no exclusions: rows [begin, end), begin at a multiple of 64.
-template <bool Marks, bool Shared, class T, class World, class F>
-void visit_one(const World& world, Pool<std::remove_const_t<T>>& pool, u32 begin, u32 end, F& f) {
+/// Row `dense` of a pool as a term's row. Writing terms come from a non-const world.
+template <class T>
+typename Term<T>::Row* term_row(PoolBase& pool, u32 dense) {
+    return &static_cast<Pool<typename Term<T>::Component>&>(pool)[dense];
+}
+
+/// Loop over one pool, nothing to filter: rows [begin, end), begin at a multiple of 64.
+template <bool Shared, class T, u32 MaxC, class F>
+void visit_one(const BasicWorld<MaxC>& world, PoolBase& pool, u32 begin, u32 end, F& f) {
     while (begin < end) {
         const u32 k = pool.place_of(begin);
         const u32 room = pool.block_rows() - k;
         const u32 count = end - begin < room ? end - begin : room;
-        mark_run<Marks, Shared>(pool, begin, begin + count, true);
-        call_run<T>(world, f, pool.owners(pool.block_of(begin)) + k, count, static_cast<T*>(&pool[begin]));
+        mark_run<Term<T>::writes, Shared>(pool, begin, begin + count, true);
+        call_run<T>(world, f, pool.owners(pool.block_of(begin)) + k, count, term_row<T>(pool, begin));
         begin += count;
     }
 }
 
-} // namespace detail
-
-// Rows are visited in runs of up to 64. When the run's entities sit at the same row numbers in all listed pools, which is
-// usual for types that are made and destroyed together, one comparison of owner columns replaces 64 lookups.
-template <u32 MaxC>
-template <bool Marks, class... Ts, class... Xs, class F>
-void BasicWorld<MaxC>::visit(Executor* executor, Without<Xs...>, F& f) const {
-    constexpr u32 count = sizeof...(Ts);
-    PoolBase* pools[count] = {pool_or_null<std::remove_const_t<Ts>>()...};
-    u32 driver = 0;
+/// The pools of a loop: those of its list, then those it filters by.
+template <u32 MaxC, u32 Count>
+struct Selection {
+    PoolBase* pools[Count]; // null: of a Maybe, and nobody has one
+    u32 ids[Count];
+    u32 driver; // the smallest of the pools an entity must be in
     Signature<MaxC> include;
     Signature<MaxC> exclude;
-    for (u32 i = 0; i < count; ++i) {
-        if (!pools[i])
-            return;
-        include.set(pools[i]->component());
-        if (pools[i]->size() < pools[driver]->size())
-            driver = i;
+    bool excludes;
+
+    u32 rows() const { return pools[driver]->size(); }
+};
+
+/// Calls visit_range(begin, end, shared) over all rows, in pieces of whole words of 64 when there is an executor.
+template <class F>
+void visit_pieces(Executor* executor, u32 rows, F&& visit_range) {
+    if (!executor) {
+        visit_range(0, rows, std::false_type{});
+        return;
     }
-    const u32 excluded[sizeof...(Xs) + 1] = {detail::known_component_id<Xs>()..., no_row};
+    // A piece is at most 4096 rows, fewer when that would leave workers without one.
+    const u32 words = rows / 64 + (rows % 64 != 0);
+    const u32 fair = words / (executor->worker_count() * 4) + 1;
+    for_ranges(*executor, words, fair < 64 ? fair : 64,
+               [&](u32 begin, u32 end, u32) { visit_range(begin * 64, end < words ? end * 64 : rows, std::true_type{}); });
+}
+
+} // namespace detail
+
+template <u32 MaxC>
+template <class... Ts, class... Ws, class... Xs>
+bool BasicWorld<MaxC>::select(Filter<With<Ws...>, Without<Xs...>>, detail::Selection<MaxC, sizeof...(Ts) + sizeof...(Ws)>& out) const {
+    constexpr u32 count = sizeof...(Ts) + sizeof...(Ws);
+    static_assert((!detail::Term<Ts>::optional || ...) || sizeof...(Ws) > 0, "a loop needs a type that its entities must have");
+    static_assert(detail::all_different<typename detail::Term<Ts>::Component..., Ws...>, "a component type appears twice");
+    constexpr bool optional[count] = {detail::Term<Ts>::optional...}; // those of the filter come last, and are not
+    out = {{pool_or_null<typename detail::Term<Ts>::Component>()..., pool_or_null<Ws>()...},
+           {detail::known_component_id<typename detail::Term<Ts>::Component>()..., detail::known_component_id<Ws>()...},
+           count,
+           {},
+           {},
+           false};
+    for (u32 i = 0; i < count; ++i) {
+        if (optional[i])
+            continue;
+        if (!out.pools[i])
+            return false;
+        out.include.set(out.ids[i]);
+        if (out.driver == count || out.pools[i]->size() < out.pools[out.driver]->size())
+            out.driver = i;
+    }
+    const u32 excluded[sizeof...(Xs) + 1] = {component_id<Xs>()..., no_row}; // one whose first row the body adds counts, too
     for (const u32 id : excluded)
         if (id < MaxC)
-            exclude.set(id);
-    const bool excludes = exclude.any();
-    const detail::IterationGuard guard(pools, count);
-    const u32 rows = pools[driver]->size();
+            out.exclude.set(id);
+    out.excludes = out.exclude.any();
+    return true;
+}
+
+// Rows are visited in runs of up to 64. When the run's entities sit at the same row numbers in all pools, which is usual for
+// types that are made and destroyed together (sort_as brings it about), one comparison of owner columns replaces 64 lookups.
+template <u32 MaxC>
+template <class... Ts, class... Ws, class... Xs, class F>
+void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs...>> filter, F& f) const {
+    constexpr u32 count = sizeof...(Ts) + sizeof...(Ws);
+    detail::Selection<MaxC, count> s;
+    if (!select<Ts...>(filter, s))
+        return;
+    const detail::IterationGuard guard(s.pools, count);
 
     const auto visit_range = [&]<bool Shared, std::size_t... I>(u32 begin, u32 end, std::bool_constant<Shared>, std::index_sequence<I...>) {
-        if constexpr (count == 1) {
-            if (!excludes) {
-                (detail::visit_one<Marks, Shared, Ts>(*this, static_cast<Pool<std::remove_const_t<Ts>>&>(*pools[I]), begin, end, f), ...);
+        if constexpr (count == 1 && sizeof...(Ts) == 1) {
+            if (!s.excludes) {
+                (detail::visit_one<Shared, Ts>(*this, *s.pools[I], begin, end, f), ...);
                 return;
             }
         }
-        const PoolBase& lead = *pools[driver];
+        constexpr bool optional[count] = {detail::Term<Ts>::optional...};
+        const PoolBase& lead = *s.pools[s.driver];
         while (begin < end) {
             const u32 run = end - begin < 64 ? end - begin : 64;
             const u32 block = lead.block_of(begin);
             const u32 place = lead.place_of(begin);
             const u32* const owners = lead.owners(block) + place;
-            bool aligned = !excludes;
-            for (u32 i = 0; i < count && aligned; ++i)
-                aligned = i == driver || (begin + run <= pools[i]->size() &&
-                                          std::memcmp(owners, pools[i]->owners(block) + place, run * sizeof(u32)) == 0);
-            if (aligned) {
-                (detail::mark_run<Marks, Shared>(*pools[I], begin, begin + run, I == driver), ...);
-                detail::call_run<Ts...>(*this, f, owners, run,
-                                        static_cast<Ts*>(&static_cast<Pool<std::remove_const_t<Ts>>&>(*pools[I])[begin])...);
+            // Where the run's rows of each pool are: at the lead's row numbers, nowhere, or to be looked up one by one.
+            bool same[count];
+            bool straight = !s.excludes;
+            for (u32 i = 0; i < count; ++i) {
+                const PoolBase* const pool = s.pools[i];
+                same[i] = i == s.driver ||
+                          (pool && begin + run <= pool->size() && std::memcmp(owners, pool->owners(block) + place, run * sizeof(u32)) == 0);
+                straight = straight && (same[i] || (optional[i] && (!pool || pool->size() == 0)));
+            }
+            if (straight) {
+                ((same[I] ? detail::mark_run<detail::Term<Ts>::writes, Shared>(*s.pools[I], begin, begin + run, I == s.driver) : void()),
+                 ...);
+                detail::call_run<Ts...>(*this, f, owners, run, (same[I] ? detail::term_row<Ts>(*s.pools[I], begin) : nullptr)...);
             } else {
                 for (u32 k = 0; k < run; ++k) {
                     if (k + 8 < run)
                         __builtin_prefetch(&meta(owners[k + 8]));
                     const Meta& m = meta(owners[k]);
-                    if (!m.signature.contains(include) || (excludes && m.signature.intersects(exclude)))
+                    if (!m.signature.contains(s.include) || (s.excludes && m.signature.intersects(s.exclude)))
                         continue;
                     const u32* const list = m.list();
-                    const u32 dense[count] = {list[m.signature.rank(pools[I]->component())]...};
-                    (detail::mark_one<Marks, Shared>(*pools[I], dense[I]), ...);
-                    detail::call_with_rows(*this, f, owners[k],
-                                           static_cast<Ts&>(static_cast<Pool<std::remove_const_t<Ts>>&>(*pools[I])[dense[I]])...);
+                    const auto find_row = [&](u32 i) {
+                        if (same[i])
+                            return begin + k;
+                        return !optional[i] || (s.pools[i] && m.signature.test(s.ids[i])) ? list[m.signature.rank(s.ids[i])] : no_row;
+                    };
+                    const u32 dense[sizeof...(Ts) + 1] = {find_row(I)..., 0};
+                    ((dense[I] != no_row ? detail::mark_one<detail::Term<Ts>::writes, Shared>(*s.pools[I], dense[I]) : void()), ...);
+                    detail::call_body<typename detail::Term<Ts>::Argument...>(
+                        *this, f, owners[k],
+                        detail::Term<Ts>::argument(dense[I] != no_row ? detail::term_row<Ts>(*s.pools[I], dense[I]) : nullptr)...);
                 }
             }
             begin += run;
         }
     };
-    constexpr auto sequence = std::index_sequence_for<Ts...>{};
-    if (!executor) {
-        visit_range(0, rows, std::false_type{}, sequence);
-        return;
-    }
-    // A piece is at most 4096 rows, fewer when that would leave workers without one, always whole words of 64.
-    const u32 words = rows / 64 + (rows % 64 != 0);
-    const u32 fair = words / (executor->worker_count() * 4) + 1;
-    for_ranges(*executor, words, fair < 64 ? fair : 64, [&](u32 begin, u32 end, u32) {
-        visit_range(begin * 64, end < words ? end * 64 : rows, std::true_type{}, sequence);
+    detail::visit_pieces(executor, s.rows(), [&](u32 begin, u32 end, auto shared) {
+        constexpr bool marks = (detail::Term<Ts>::writes || ...);
+        visit_range(begin, end, std::bool_constant<marks&& decltype(shared)::value>{}, std::index_sequence_for<Ts...>{});
     });
 }
 
 template <u32 MaxC>
 template <class T, class... Ts, class F>
 void BasicWorld<MaxC>::each(F&& f) const {
-    visit<false, const T, const Ts...>(nullptr, Without<>{}, f);
+    visit<typename detail::Term<T>::ReadOnly, typename detail::Term<Ts>::ReadOnly...>(nullptr, detail::NoFilter{}, f);
 }
 
 template <u32 MaxC>
-template <class T, class... Ts, class... Xs, class F>
-void BasicWorld<MaxC>::each(Without<Xs...> excluded, F&& f) const {
-    visit<false, const T, const Ts...>(nullptr, excluded, f);
+template <class T, class... Ts, detail::IsFilter Q, class F>
+void BasicWorld<MaxC>::each(Q, F&& f) const {
+    visit<typename detail::Term<T>::ReadOnly, typename detail::Term<Ts>::ReadOnly...>(nullptr, detail::FilterOf<Q>{}, f);
+}
+
+template <u32 MaxC>
+template <class T, class... Ts, class F>
+void BasicWorld<MaxC>::each(Executor& executor, F&& f) const {
+    each<T, Ts...>(executor, detail::NoFilter{}, f);
+}
+
+template <u32 MaxC>
+template <class T, class... Ts, detail::IsFilter Q, class F>
+void BasicWorld<MaxC>::each(Executor& executor, Q, F&& f) const {
+    const detail::FreezeGuard freeze(frozen_);
+    visit<typename detail::Term<T>::ReadOnly, typename detail::Term<Ts>::ReadOnly...>(&executor, detail::FilterOf<Q>{}, f);
 }
 
 template <u32 MaxC>
 template <class T, class... Ts, class F>
 void BasicWorld<MaxC>::each_mut(F&& f) {
-    visit<true, T, Ts...>(nullptr, Without<>{}, f);
+    visit<T, Ts...>(nullptr, detail::NoFilter{}, f);
 }
 
 template <u32 MaxC>
-template <class T, class... Ts, class... Xs, class F>
-void BasicWorld<MaxC>::each_mut(Without<Xs...> excluded, F&& f) {
-    visit<true, T, Ts...>(nullptr, excluded, f);
+template <class T, class... Ts, detail::IsFilter Q, class F>
+void BasicWorld<MaxC>::each_mut(Q, F&& f) {
+    visit<T, Ts...>(nullptr, detail::FilterOf<Q>{}, f);
 }
 
 template <u32 MaxC>
 template <class T, class... Ts, class F>
 void BasicWorld<MaxC>::each_mut(Executor& executor, F&& f) {
+    each_mut<T, Ts...>(executor, detail::NoFilter{}, f);
+}
+
+template <u32 MaxC>
+template <class T, class... Ts, detail::IsFilter Q, class F>
+void BasicWorld<MaxC>::each_mut(Executor& executor, Q, F&& f) {
     const detail::FreezeGuard freeze(frozen_);
-    visit<true, T, Ts...>(&executor, Without<>{}, f);
+    visit<T, Ts...>(&executor, detail::FilterOf<Q>{}, f);
+}
+
+template <u32 MaxC>
+template <class T, class F>
+void BasicWorld<MaxC>::visit_rows(Executor* executor, F& f) {
+    Pool<T>* const pool = static_cast<Pool<T>*>(pool_or_null<T>());
+    if (!pool)
+        return;
+    const PoolBase* const guarded[] = {pool};
+    const detail::IterationGuard guard(guarded, 1);
+    detail::visit_pieces(executor, pool->size(), [&](u32 begin, u32 end, auto shared) {
+        for (u32 dense = begin; dense < end; ++dense)
+            f(Row<T, MaxC>(*this, *pool, dense, pool->owner(dense), shared.value));
+    });
 }
 
 template <u32 MaxC>
 template <class T, class F>
 void BasicWorld<MaxC>::each_row(F&& f) {
-    const u32 id = detail::known_component_id<T>();
-    if (id >= MaxC || !pools_[id])
-        return;
-    Pool<T>& pool = static_cast<Pool<T>&>(*pools_[id]);
-    const PoolBase* const guarded[] = {&pool};
-    const detail::IterationGuard guard(guarded, 1);
-    for (u32 dense = 0; dense < pool.size(); ++dense)
-        f(Row<T, MaxC>(*this, pool, dense, pool.owner(dense)));
+    visit_rows<T>(nullptr, f);
+}
+
+template <u32 MaxC>
+template <class T, class F>
+void BasicWorld<MaxC>::each_row(Executor& executor, F&& f) {
+    const detail::FreezeGuard freeze(frozen_);
+    visit_rows<T>(&executor, f);
 }
 
 } // namespace throng

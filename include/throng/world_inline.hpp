@@ -51,8 +51,8 @@ template <u32 MaxC>
 BasicWorld<MaxC>::BasicWorld(WorldOptions options)
     : arena_(options.allocator, meta_bytes(options.inline_indices), options.block_rows),
       inline_capacity_((meta_bytes(options.inline_indices) - static_cast<u32>(sizeof(Meta))) / static_cast<u32>(sizeof(u32))),
-      log_(options.allocator), doomed_rows_(options.allocator), moved_rows_(options.allocator), lists_(options.allocator),
-      options_(options) {
+      log_(options.allocator), doomed_rows_(options.allocator), moved_rows_(options.allocator), sort_order_(options.allocator),
+      lists_(options.allocator), options_(options) {
     THRONG_ASSERT(std::has_single_bit(options.block_rows) && options.block_rows >= 64 && options.block_rows <= 4096);
     THRONG_ASSERT(options.inline_indices <= MaxC);
 }

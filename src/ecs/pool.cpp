@@ -144,6 +144,43 @@ void PoolBase::clear_rows() {
     size_ = 0;
 }
 
+void PoolBase::set_changed(u32 dense, bool to) {
+    const u32 k = dense & mask_;
+    u64& word = change_words(dense >> shift_)[k >> 6];
+    word = (word & ~(u64(1) << (k & 63))) | u64(to) << (k & 63);
+    change_summary(dense >> shift_) |= u64(to) << (k >> 6);
+}
+
+void PoolBase::permute_rows(u32* from) {
+    const auto move = [this](void* to, void* row) {
+        if (ops_->relocate)
+            ops_->relocate(to, row);
+        else
+            std::memcpy(to, row, stride_);
+    };
+    void* const spare = next_row();
+    for (u32 start = 0; start < size_; ++start) {
+        if (from[start] == start)
+            continue;
+        // One cycle: the row at its start waits in the spare place until the hole has come round.
+        move(spare, row(start));
+        const u32 spare_owner = owner(start);
+        const bool spare_changed = changed(start);
+        u32 hole = start;
+        for (u32 next = from[hole]; next != start; next = from[hole]) {
+            move(row(hole), row(next));
+            mutable_owners(hole >> shift_)[hole & mask_] = owner(next);
+            set_changed(hole, changed(next));
+            from[hole] = hole;
+            hole = next;
+        }
+        move(row(hole), spare);
+        mutable_owners(hole >> shift_)[hole & mask_] = spare_owner;
+        set_changed(hole, spare_changed);
+        from[hole] = hole;
+    }
+}
+
 void PoolBase::copy_from(const PoolBase& other) {
     THRONG_ASSERT(ops_->copyable && component_ == other.component_ && mask_ == other.mask_);
     clear_rows();

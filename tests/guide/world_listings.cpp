@@ -53,6 +53,57 @@ TEST_SUITE("guide") {
         CHECK(world.get<Health>(world.entity_at(0))->hp == 20);
     }
 
+    TEST_CASE("optional types, filters, lazy handles") {
+        World world;
+        for (int i = 0; i < 10; ++i) {
+            const Entity e = world.spawn(Position{}, Velocity{1, 0});
+            if (i % 2)
+                world.add<Health>(e, i);
+            if (i % 5 == 0)
+                world.add<Frozen>(e);
+        }
+        int alive = 0, unhurt = 0;
+        Entity weakest;
+        // [queries]
+        world.each<Position, Maybe<Health>>([&](const Position&, const Health* h) { (h ? alive : unhurt) += 1; });
+        world.each_mut<Position, const Velocity>(with<Health> && without<Frozen>, [](Position& p, const Velocity& v) {
+            p.x += v.x; // marks Position; Velocity is const here, and stays unmarked
+        });
+        world.each<Health>([&, least = 1 << 30](LazyEntity e, const Health& h) mutable {
+            if (h.hp < least) {
+                least = h.hp;
+                weakest = e; // the handle is looked up here only
+            }
+        });
+        // [/queries]
+        CHECK(alive == 5);
+        CHECK(unhurt == 5);
+        CHECK(weakest == world.entity_at(1));
+        CHECK(world.get<Position>(world.entity_at(1))->x == 1);
+        CHECK(world.get<Position>(world.entity_at(5))->x == 0);
+    }
+
+    TEST_CASE("blocks and row order") {
+        World world;
+        for (int i = 0; i < 10; ++i)
+            world.spawn(Position{float(i), 0, 0});
+        for (u32 i = 10; i > 0; --i)
+            world.add<Velocity>(world.entity_at(i - 1), float(i), 0.f);
+        std::size_t spans = 0;
+        // [blocks]
+        world.sort<Position>([](const Position& a, const Position& b) { return a.x > b.x; });
+        world.sort_as<Position, Velocity>(); // same entities at the same row numbers, in the order of Position
+        world.each_block_mut<Position, const Velocity>([&](std::span<Position> p, std::span<const Velocity> v) {
+            ++spans;
+            for (std::size_t i = 0; i < p.size(); ++i) // plain arrays: the compiler makes vector instructions of it
+                p[i].x += v[i].x;
+        });
+        // [/blocks]
+        CHECK(spans == 1);
+        CHECK(world.get<Position>(world.entity_at(9))->x == 19);
+        CHECK(world.find_pool<Position>()->owner(0) == 9);
+    }
+
     TEST_CASE("parallel loops") {
         World world;
         for (int i = 0; i < 1000; ++i)
