@@ -50,6 +50,7 @@ HEADERS = {
     'arena': 'src/memory', 'array': 'src/memory', 'mimalloc': 'src/memory',
     'executor': 'jobs/executors',
     'loopback': 'src/transport', 'udp': 'src/transport',
+    'changes': 'src/ecs',
     'entity': 'src/ecs', 'pool': 'src/ecs', 'prefab': 'src/ecs', 'signature': 'src/ecs', 'snapshot': 'src/ecs', 'world': 'src/ecs',
     'protocol': 'src/registry',
     'interest': 'src/visibility', 'view': 'src/visibility',

@@ -12,6 +12,9 @@
 namespace throng {
 
 class PoolBase;
+namespace detail {
+class ChangeStream;
+} // namespace detail
 
 /// An empty trivial type, such as `struct Replicated {};`: it has rows, but no bytes. All its rows share one address.
 template <class T>
@@ -108,7 +111,8 @@ public:
     void mark_range(u32 begin, u32 end);
     /// Marks rows from several threads. exclusive_words: no other thread marks rows of the same 64.
     void mark_range_shared(u32 begin, u32 end, bool exclusive_words);
-    /// Clears all change bits; costs a load a block where nothing changed.
+    /// Clears all change bits, after handing them to the readers of changes; costs a load a block where nothing changed.
+    /// (Who clears the words by itself calls World::sync_changes before.)
     void clear_changes();
 
     /// Brings what removing a row touches into the cache.
@@ -146,6 +150,9 @@ public:
         *reinterpret_cast<u64*>(memory + summary) |= u64(1) << (k >> 6);
         return dense;
     }
+    /// What the readers of changes of this type share; null without any.
+    detail::ChangeStream* change_stream() const { return stream_; }
+    void set_change_stream(detail::ChangeStream* stream) { stream_ = stream; }
     u32* mutable_owners(u32 block_index) { return reinterpret_cast<u32*>(block(block_index) + owners_offset_); }
     /// Copies `value` into the rows after the last one, uncommitted; if a copy throws, none is left.
     void build_copies(const void* value, u32 count);
@@ -194,6 +201,7 @@ protected:
     mutable u32 iterating_ = 0;
     ComponentId component_;
     const ComponentOps* ops_;
+    detail::ChangeStream* stream_ = nullptr;
 };
 
 /// A PoolBase that knows its type. No members of its own.

@@ -3,6 +3,7 @@
 // (which types it has) and a list of row numbers in id order; the row of a type is list[rank of the type]. Adding or removing
 // a component touches that list and one pool, never the entity's other components.
 #include "throng/arena.hpp"
+#include "throng/changes.hpp"
 #include "throng/executor.hpp"
 #include "throng/pool.hpp"
 #include "throng/prefab.hpp"
@@ -56,6 +57,8 @@ template <u32 MaxC>
 class BasicWorldSnapshot;
 template <class T, u32 MaxC>
 class Row;
+template <class T, u32 MaxC>
+class BasicChangeReader;
 namespace detail {
 template <u32 MaxC, u32 Count>
 struct Selection;
@@ -301,8 +304,15 @@ public:
             return false;
         return remove_row(*m, entity, id);
     }
-    /// Clears the change bits of all pools.
+    /// Clears the change bits of all pools. Readers of changes (BasicChangeReader) lose nothing by it.
     void clear_changes();
+    /// For a consumer that reads and clears a pool's change words itself: call before, each time. Gives back to the words what
+    /// readers of changes took from them, and gives the readers what the words say, so that the words may be set to 0 (not by
+    /// clear_changes, which would give them to the readers once more). Nothing to do, one load, without such readers.
+    void sync_changes(ComponentId id) {
+        if (id < MaxC && streamed_.test(id))
+            sync_watched(id);
+    }
 
     // --- structural log ------------------------------------------------------------------------------------------------
     /// From now on, additions and removals of the component, and the end of entities that have it, are logged. Destroying an
@@ -349,6 +359,8 @@ private:
     friend class BasicWorldSnapshot;
     template <class T, u32 N>
     friend class Row;
+    template <class T, u32 N>
+    friend class BasicChangeReader;
     friend struct detail::WorldTestAccess;
 
     Meta& meta(u32 entity_idx) { return *static_cast<Meta*>(arena_.at(entity_idx)); }
@@ -424,6 +436,15 @@ private:
     void visit_blocks(Executor* executor, Filter<With<Ws...>, Without<Xs...>> filter, F& f) const;
     template <class T, class F>
     void visit_rows(Executor* executor, F& f);
+    /// Calls f with the rows of one slot; 0 if it lacks a type that is not Maybe.
+    template <class... Ts, class F>
+    u32 call_at(u32 slot, F& f);
+    detail::ChangeReaderState* add_change_reader(PoolBase& pool, const ChangeReaderOptions& options);
+    void drop_change_reader(PoolBase& pool, detail::ChangeReaderState* state);
+    void end_change_stream(PoolBase& pool);
+    void stream_removal(Entity entity, const Signature<MaxC>& types, bool destroyed);
+    void mark_owed(ComponentId id, const detail::SlotSet& owed);
+    void sync_watched(ComponentId id);
     void align_pools(PoolBase* const* pools, u32 count);
     /// Row i of the pool becomes what row from[i] was; `from` is a permutation of the pool's rows, and is used up.
     void reorder_rows(PoolBase& pool, u32* from);
@@ -436,6 +457,7 @@ private:
     u64 last_entity_id_ = 0;
     u64 index_inserts_ = 0;
     Signature<MaxC> logged_;
+    Signature<MaxC> streamed_; // types with readers of changes
     Array<StructureEvent> log_;
     Array<u32> doomed_rows_; // scratch of destroy_batch, and the next
     Array<MovedRow> moved_rows_;
@@ -502,3 +524,4 @@ using WorldSnapshot = BasicWorldSnapshot<128>;
 #include "throng/world_each.hpp"
 #include "throng/world_block.hpp"
 #include "throng/world_sort.hpp"
+#include "throng/world_changes.hpp"

@@ -61,6 +61,8 @@ template <u32 MaxC>
 BasicWorld<MaxC>::~BasicWorld() {
     for (PoolBase* pool : pools_)
         if (pool) {
+            if (pool->change_stream())
+                end_change_stream(*pool);
             pool->~PoolBase();
             options_.allocator.free(pool, sizeof(PoolBase), alignof(PoolBase));
         }
@@ -335,6 +337,8 @@ bool BasicWorld<MaxC>::remove_row(Meta& m, Entity entity, u32 id) {
     erase_index(m, id);
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::removed);
+    if (streamed_.test(id))
+        pool.change_stream()->push_removal({entity, false});
     return true;
 }
 
@@ -359,6 +363,8 @@ bool BasicWorld<MaxC>::destroy(Entity entity) {
         log_.reserve_extra(1);
         log_entry(entity, no_component, StructureEvent::Kind::destroyed);
     }
+    if (m->signature.intersects(streamed_))
+        stream_removal(entity, m->signature, true);
     // Usually one entity has the last rows of all these pools, and the same types: then its slot is looked up once, and ranks are known.
     u32 moved = no_row;
     u32* moved_list = nullptr;
@@ -436,6 +442,8 @@ u32 BasicWorld<MaxC>::destroy_piece(std::span<const Entity> entities, const Sign
         m->dying = 1;
         if (m->signature.intersects(logged_))
             log_entry(entities[i], no_component, StructureEvent::Kind::destroyed);
+        if (m->signature.intersects(streamed_))
+            stream_removal(entities[i], m->signature, true);
         const u32* list = m->list();
         m->signature.for_each([&](u32 id) { *columns[id]++ = *list++; });
     }
@@ -521,6 +529,11 @@ Error BasicWorld<MaxC>::snapshot_into(Snapshot& out) const {
         out.state_ = ::new (memory) BasicWorld(options_);
     }
     out.state_->copy_state(*this);
+    // Marks that readers of changes took from the bits are still marks for the consumer of the bits.
+    streamed_.for_each([&](u32 id) {
+        if (pools_[id]->size() > 0)
+            out.state_->mark_owed(static_cast<ComponentId>(id), pools_[id]->change_stream()->owed());
+    });
     return Error::none;
 }
 
@@ -555,6 +568,13 @@ Error BasicWorld<MaxC>::restore(const Snapshot& snapshot) {
     for (const PoolBase* pool : pools_)
         if (pool && refuse_change(*pool))
             return Error::unsupported;
+    streamed_.for_each([&](u32 id) { pools_[id]->change_stream()->reserve_slots(from->arena_.slots()); });
+    struct Resync { // also when a copy throws
+        BasicWorld& world;
+        ~Resync() {
+            world.streamed_.for_each([&](u32 id) { world.pools_[id]->change_stream()->resync_all(*world.pools_[id]); });
+        }
+    } resync{*this};
     copy_state(*from);
     return Error::none;
 }

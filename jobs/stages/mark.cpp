@@ -88,6 +88,7 @@ void run_mark_stage(ServerState& state) {
     Piece pieces[Protocol::component_count_max];
     u32 pool_count = 0, piece_count = 0;
     for (u32 c = 0; c < state.layout.component_count; ++c) {
+        state.world.sync_changes(state.layout.components[c].info->id);
         PoolBase* pool = state.world.pool_of(state.layout.components[c].info->id);
         if (!pool || pool->size() == 0)
             continue;

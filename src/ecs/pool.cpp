@@ -1,3 +1,4 @@
+#include "throng/changes.hpp"
 #include "throng/pool.hpp"
 #include <bit>
 
@@ -82,6 +83,10 @@ void PoolBase::drop_marks(u32 end) {
 }
 
 void PoolBase::clear_changes() {
+    if (stream_) {
+        stream_->fold(*this);
+        stream_->owed().clear();
+    }
     for (u32 b = 0; b < block_count(); ++b) {
         u64* const words = change_words(b);
         for (u64 left = change_summary(b); left != 0; left &= left - 1)

@@ -1,6 +1,7 @@
 // Listings of docs/guide.md: the world.
 #include "throng/ecs.hpp"
 #include <doctest/doctest.h>
+#include <map>
 
 using namespace throng;
 
@@ -102,6 +103,27 @@ TEST_SUITE("guide") {
         CHECK(spans == 1);
         CHECK(world.get<Position>(world.entity_at(9))->x == 19);
         CHECK(world.find_pool<Position>()->owner(0) == 9);
+    }
+
+    TEST_CASE("change readers") {
+        World world;
+        const Entity gone = world.spawn(Position{});
+        std::map<u64, float> index;
+        // [readers]
+        ChangeReader<Position> moved{world}; // what is there counts as changed
+        const auto update_index = [&] {
+            if (moved.take_resync())         // after a restore, or more removals than the reader kept
+                index.clear();
+            moved.each_removed([&](const Removal& removal) { index.erase(removal.entity.entity_id); });
+            moved.each([&](Entity e, const Position& p) { index[e.entity_id] = p.x; });
+        };
+        update_index();
+        world.destroy(gone);
+        const Entity fresh = world.spawn(Position{7, 0, 0});
+        world.clear_changes();               // the reader loses nothing by it
+        update_index();
+        // [/readers]
+        CHECK(index == std::map<u64, float>{{fresh.entity_id, 7.f}});
     }
 
     TEST_CASE("parallel loops") {
