@@ -22,7 +22,8 @@ u64 wall_now() {
 }
 
 struct Peer {
-    throng::World world{throng::WorldOptions{.block_rows = 64}};
+    explicit Peer(throng::Allocator allocator) : world(throng::WorldOptions{.allocator = allocator, .block_rows = 64}) {}
+    throng::World world;
     std::unique_ptr<throng::Client> client;
     bool viewed = false;
 };
@@ -51,6 +52,8 @@ public:
                                                                         .compression = compression_of(options),
                                                                         .thread_cpu_ns = cpu_now,
                                                                         .wall_ns = wall_now});
+        for (u32 i = 0; i < executor_->worker_count(); ++i)
+            slabs_.push_back(std::make_unique<throng::SharedSlabs>());
         for (u32 i = 0; i < executor_->worker_count(); ++i)
             scratch_.push_back(std::make_unique<throng::ClientScratch>(protocol_));
     }
@@ -87,6 +90,7 @@ private:
     throng::OutputHash hash_;
     throng::LoopbackNetwork network_;
     std::unique_ptr<throng::Server> server_;
+    std::vector<std::unique_ptr<throng::SharedSlabs>> slabs_; // of the clients that a worker drives
     std::vector<std::unique_ptr<throng::ClientScratch>> scratch_;
     std::vector<std::unique_ptr<Peer>> peers_;
     throng::TimeUs now_ = 0;
@@ -98,10 +102,11 @@ void ThrongRun::connect() {
     for (u32 i = 0; i < client_count(options_); ++i) {
         const throng::LinkConfig link = link_of(options_, i);
         const throng::ClientId id = network_.connect(link, link);
-        auto peer = std::make_unique<Peer>();
+        const throng::Allocator memory = slabs_[i % slabs_.size()]->allocator();
+        auto peer = std::make_unique<Peer>(memory);
         // Clients are driven in fixed ranges, one worker each, so that they may share the worker's scratch.
         peer->client = std::make_unique<throng::Client>(peer->world, protocol_, network_.client(id),
-                                                        throng::ClientConfig{.scratch = scratch_[i % scratch_.size()].get()});
+                                                        throng::ClientConfig{.allocator = memory, .scratch = scratch_[i % scratch_.size()].get()});
         peers_.push_back(std::move(peer));
     }
 }

@@ -23,4 +23,25 @@ struct Allocator {
 /// Aligned operator new and delete of the process.
 Allocator default_allocator();
 
+/// One stock of memory for many owners that each grow and shrink a little, such as the clients of one process and their worlds: what
+/// one gives back another takes, so that their sum, which is steady, decides what is taken from upstream, and not the peaks of each.
+/// Blocks of up to 64 KiB come from slabs that grow with what is in use (by a quarter) and stay until the end; larger ones and those
+/// aligned to more than 64 bytes go upstream. Sizes are rounded up, by an eighth at most beyond 1 KiB and to 64 bytes below.
+class SharedSlabs {
+public:
+    explicit SharedSlabs(Allocator upstream = default_allocator());
+    /// Everything must have been given back.
+    ~SharedSlabs();
+    SharedSlabs(const SharedSlabs&) = delete;
+    SharedSlabs& operator=(const SharedSlabs&) = delete;
+    /// Valid as long as this. Any thread, also at the same time (a lock is held for some loads and stores).
+    Allocator allocator();
+    /// Of all slabs.
+    std::size_t bytes() const;
+
+private:
+    struct Impl;
+    Impl* impl_;
+};
+
 } // namespace throng

@@ -1,0 +1,68 @@
+#include "throng/memory.hpp"
+#include <cstring>
+#include <doctest/doctest.h>
+#include <vector>
+
+using namespace throng;
+
+namespace {
+
+struct Upstream {
+    int taken = 0, given = 0;
+    Allocator allocator() {
+        return {[](void* context, std::size_t bytes, std::size_t alignment) {
+                    ++static_cast<Upstream*>(context)->taken;
+                    return default_allocator().allocate(bytes, alignment);
+                },
+                [](void* context, void* memory, std::size_t bytes, std::size_t alignment) {
+                    ++static_cast<Upstream*>(context)->given;
+                    default_allocator().free(memory, bytes, alignment);
+                },
+                this};
+    }
+};
+
+struct Block {
+    void* memory;
+    std::size_t bytes;
+    unsigned char mark;
+};
+
+} // namespace
+
+TEST_SUITE("base") {
+    TEST_CASE("shared slabs: blocks of all sizes are aligned, apart, and come back") {
+        Upstream upstream;
+        {
+            SharedSlabs slabs(upstream.allocator());
+            const Allocator memory = slabs.allocator();
+            std::vector<Block> blocks;
+            for (std::size_t bytes = 0; bytes <= 70'000; bytes += 1 + bytes / 5) {
+                blocks.push_back({memory.allocate(bytes, 64), bytes, static_cast<unsigned char>(blocks.size())});
+                CHECK(reinterpret_cast<std::uintptr_t>(blocks.back().memory) % 64 == 0);
+                std::memset(blocks.back().memory, blocks.back().mark, bytes);
+            }
+            bool whole = true;
+            for (const Block& block : blocks)
+                for (std::size_t i = 0; i < block.bytes; ++i)
+                    whole &= static_cast<unsigned char*>(block.memory)[i] == block.mark;
+            CHECK(whole);
+            const int before = upstream.taken;
+            CHECK(slabs.bytes() > 0);
+            // What one owner gives back, another takes: nothing comes from upstream any more.
+            for (int round = 0; round < 100; ++round)
+                for (Block& block : blocks)
+                    if (block.bytes <= 65'536) {
+                        memory.free(block.memory, block.bytes, 64);
+                        block.memory = memory.allocate(block.bytes, 64);
+                    }
+            CHECK(upstream.taken == before);
+            for (const Block& block : blocks)
+                memory.free(block.memory, block.bytes, 64);
+            void* strict = memory.allocate(100, 4096);
+            CHECK(reinterpret_cast<std::uintptr_t>(strict) % 4096 == 0);
+            memory.free(strict, 100, 4096);
+        }
+        CHECK(upstream.taken == upstream.given);
+    }
+}
