@@ -105,8 +105,8 @@ void ThrongRun::connect() {
         const throng::Allocator memory = slabs_[i % slabs_.size()]->allocator();
         auto peer = std::make_unique<Peer>(memory);
         // Clients are driven in fixed ranges, one worker each, so that they may share the worker's scratch.
-        peer->client = std::make_unique<throng::Client>(peer->world, protocol_, network_.client(id),
-                                                        throng::ClientConfig{.allocator = memory, .scratch = scratch_[i % scratch_.size()].get()});
+        const throng::ClientConfig config{.allocator = memory, .scratch = scratch_[i % scratch_.size()].get()};
+        peer->client = std::make_unique<throng::Client>(peer->world, protocol_, network_.client(id), config);
         peers_.push_back(std::move(peer));
     }
 }
