@@ -49,6 +49,10 @@ public:
     void copy_from(const LinearArena& other);
     /// Forgets all numbers, keeps the memory.
     void reset();
+    /// Bytes of the blocks and of their table.
+    u64 memory_bytes() const {
+        return (u64(blocks_.size()) * (u64(block_mask_) + 1) << cell_shift_) + u64(blocks_.capacity()) * sizeof(std::byte*);
+    }
 
 private:
     static constexpr u32 no_slot = 0xffffffff;
@@ -87,6 +91,13 @@ public:
     void prime(u32 log2, u32 count);
     /// Takes every list back at once and keeps the slabs.
     void rewind();
+    /// Bytes of the slabs and of their table.
+    u64 memory_bytes() const {
+        u64 bytes = u64(slabs_.capacity()) * sizeof(Slab);
+        for (const Slab& slab : slabs_)
+            bytes += slab.bytes;
+        return bytes;
+    }
 
 private:
     struct Slab {

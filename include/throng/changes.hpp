@@ -41,6 +41,7 @@ public:
     }
     bool test(u32 slot) const { return slot >> 6 < words_.size() && (words_[slot >> 6] >> (slot & 63) & 1) != 0; }
     bool empty() const;
+    u64 memory_bytes() const { return (u64(words_.capacity()) + summary_.capacity()) * sizeof(u64); }
     void clear();
     u32 summary_words() const { return summary_.size(); }
     u64 summary(u32 word) const { return summary_[word]; }
@@ -76,6 +77,13 @@ public:
     /// The set owed to the consumer of the bits: what folds took away from it.
     SlotSet& owed() { return owed_; }
     const SlotSet& owed() const { return owed_; }
+    /// All but the stream itself.
+    u64 memory_bytes() const {
+        u64 bytes = owed_.memory_bytes() + u64(removals_.capacity()) * sizeof(Removal);
+        for (const ChangeReaderState* reader = readers_; reader; reader = reader->next)
+            bytes += sizeof(*reader) + reader->changed.memory_bytes();
+        return bytes;
+    }
     void push_removal(const Removal& removal) {
         removals_[static_cast<std::size_t>(pushed_ & (removals_.size() - 1))] = removal;
         ++pushed_;

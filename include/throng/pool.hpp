@@ -167,6 +167,11 @@ public:
     /// Row i becomes what row from[i] was, with owner and change bit. `from` is a permutation of the rows, and is used up. There is
     /// room for a row more (reserve_rows), through which the rows are moved.
     void permute_rows(u32* from);
+    /// Copies rows [row, row + count) of `other`, a pool of the same type and shape, to the end, marked changed. Room for them is there.
+    /// If a copy throws, rows of whole blocks may have been added.
+    void append_copies(const PoolBase& other, u32 row, u32 count);
+    /// Bytes of the blocks and of their table.
+    u64 memory_bytes() const { return u64(blocks_.size()) * block_bytes_ + u64(blocks_.capacity()) * sizeof(std::byte*); }
     /// Same rows, owners and change bits as `other`, a pool of the same type and shape. If a copy throws, the pool is empty.
     void copy_from(const PoolBase& other);
 

@@ -23,6 +23,18 @@ struct WorldOptions {
     u32 inline_indices = 8;
 };
 
+/// Bytes a world has taken from its allocator, by use.
+struct MemoryReport {
+    u64 entities = 0;       ///< slots
+    u64 row_lists = 0;      ///< row numbers of entities with more components than inline_indices
+    u64 pools = 0;          ///< blocks: rows, owners, change bits; whole blocks, kept until the world ends
+    u64 change_readers = 0; ///< their sets and removal logs
+    u64 log = 0;            ///< the structural log
+    u64 scratch = 0;        ///< of destroy_batch, sort and sort_as
+    u64 total = 0;          ///< all of the above: what the allocator gave and did not get back
+    u64 rows_used = 0;      ///< of `pools`: rows and owners in use
+};
+
 /// One change of structure of a component that log_structure switched on.
 struct StructureEvent {
     enum class Kind : u8 { added, removed, destroyed };
@@ -55,6 +67,8 @@ struct EntityMeta {
 
 template <u32 MaxC>
 class BasicWorldSnapshot;
+template <u32 MaxC>
+class BasicPartialSnapshot;
 template <class T, u32 MaxC>
 class Row;
 template <class T, u32 MaxC>
@@ -79,6 +93,7 @@ class BasicWorld {
 public:
     using Meta = EntityMeta<MaxC>;
     using Snapshot = BasicWorldSnapshot<MaxC>;
+    using PartialSnapshot = BasicPartialSnapshot<MaxC>;
     static constexpr u32 max_components = MaxC;
 
     /// Allocates nothing; pools and slots appear when first used.
@@ -350,9 +365,27 @@ public:
     /// snapshot or one of a world with other block_rows or inline_indices. If a copy throws, the world is left without entities.
     Error restore(const Snapshot& snapshot);
 
+    // Partial: the components of some types alone; everything else goes on. After restore exactly the entities of the
+    // snapshot that still live have these components, with the values and in the order of then, marked changed; gains and losses are
+    // in the structural log and the removals of change readers. Entities do not come back, and none end. For prediction (roll the
+    // predicted types back) and saves.
+
+    /// Error::unsupported, `out` untouched, for a type without a pool and for one that cannot be copied; a type is named once. Reuses
+    /// the memory of `out` for the same types. If a copy throws, `out` is empty. O(rows of these types).
+    Error snapshot_into(PartialSnapshot& out, std::span<const ComponentId> types) const;
+    /// The same as a value, checked at compile time. Makes the pools of Ts.
+    template <class... Ts>
+        requires(sizeof...(Ts) > 0 && (std::is_copy_constructible_v<Ts> && ...))
+    PartialSnapshot snapshot_of();
+    /// Error::unsupported, and nothing changed, for an empty snapshot, one of a world with other block_rows, and inside a loop over one
+    /// of the types. If a copy throws, nobody has that type, and later ones of the snapshot are as they were. O(rows, old and new).
+    Error restore(const PartialSnapshot& snapshot);
+
     // --- diagnostics ---------------------------------------------------------------------------------------------------
     /// How many row numbers were inserted one by one so far. Spawn and prefabs do not insert.
     u64 index_insert_count() const { return index_inserts_; }
+    /// O(pools). What components own themselves (a string's text) is not in it.
+    MemoryReport memory_report() const;
 
 private:
     template <u32 N>
@@ -445,6 +478,7 @@ private:
     void stream_removal(Entity entity, const Signature<MaxC>& types, bool destroyed);
     void mark_owed(ComponentId id, const detail::SlotSet& owed);
     void sync_watched(ComponentId id);
+    void restore_pool(PoolBase& pool, const PoolBase& from, const u64* entity_ids);
     void align_pools(PoolBase* const* pools, u32 count);
     /// Row i of the pool becomes what row from[i] was; `from` is a permutation of the pool's rows, and is used up.
     void reorder_rows(PoolBase& pool, u32* from);
@@ -525,3 +559,4 @@ using WorldSnapshot = BasicWorldSnapshot<128>;
 #include "throng/world_block.hpp"
 #include "throng/world_sort.hpp"
 #include "throng/world_changes.hpp"
+#include "throng/world_partial.hpp"

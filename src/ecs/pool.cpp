@@ -186,6 +186,20 @@ void PoolBase::permute_rows(u32* from) {
     }
 }
 
+void PoolBase::append_copies(const PoolBase& other, u32 row, u32 count) {
+    while (count > 0) {
+        const u32 room = mask_ + 1 - (size_ & mask_), left = mask_ + 1 - (row & mask_);
+        u32 part = room < left ? room : left;
+        part = part < count ? part : count;
+        const u32 first = size_;
+        ops_->copy(next_row(), other.row(row), part);
+        std::memcpy(mutable_owners(first >> shift_) + (first & mask_), other.owners(row >> shift_) + (row & mask_), part * sizeof(u32));
+        commit_rows(part);
+        row += part;
+        count -= part;
+    }
+}
+
 void PoolBase::copy_from(const PoolBase& other) {
     THRONG_ASSERT(ops_->copyable && component_ == other.component_ && mask_ == other.mask_);
     clear_rows();

@@ -164,4 +164,20 @@ TEST_SUITE("guide") {
         CHECK_FALSE(world.alive(later));
         CHECK(world.spawn(Health{1}) == later);
     }
+
+    TEST_CASE("partial snapshots and memory") {
+        World world;
+        const Entity e = world.spawn(Position{1, 0, 0}, Health{10});
+        // [partial]
+        const PartialSnapshot predicted = world.snapshot_of<Position>(); // one type; the other goes on
+        world.mut<Position>(e)->x = 2;
+        world.mut<Health>(e)->hp = 5;
+        const Error error = world.restore(predicted);
+        const u64 bytes = world.memory_report().total; // what the world holds of its allocator
+        // [/partial]
+        CHECK(error == Error::none);
+        CHECK(bytes > 0);
+        CHECK(world.get<Position>(e)->x == 1);
+        CHECK(world.get<Health>(e)->hp == 5);
+    }
 }
