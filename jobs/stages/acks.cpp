@@ -37,15 +37,21 @@ void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, Co
     lanes &= ~gone;
     usable &= ~gone;
     if (tick_newer(tick, view.baseline)) {
+        const u64 rest = view.known & ~view.limbo & ~lanes;
+        if (rest == 0) { // it carried all there is: nothing can be stranded, and what changed since does not matter
+            view.limbo = seeded_bug(SeededBug::dropped_limbo_lane) ? 0 : view.known & ~usable;
+            view.baseline = tick;
+            return;
+        }
         const u64 since = changed(chunk, view.baseline, tick);
-        const u64 stranded = view.known & ~view.limbo & ~lanes & since;
+        const u64 stranded = rest & since;
         const u64 gained = usable & (view.limbo | since);
         if (std::popcount(gained) < std::popcount(stranded) && static_cast<i32>(tick - view.baseline) <= held_back_ticks_max &&
             std::popcount(gained) < std::popcount(stranded & ~companions())) {
             view.pending |= gained; // B would strand more lanes than it gains; this ack will not be heard again
             return;
         }
-        const u64 valid = (view.known & ~view.limbo & ~lanes & ~since) | usable;
+        const u64 valid = (rest & ~since) | usable;
         view.limbo = seeded_bug(SeededBug::dropped_limbo_lane) ? 0 : view.known & ~valid;
         view.baseline = tick;
     } else

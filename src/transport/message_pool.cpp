@@ -1,4 +1,5 @@
 #include "src/transport/message_pool.hpp"
+#include "src/memory/huge_pages.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <new>
@@ -26,6 +27,7 @@ Message* MessagePool::take(Shard& shard, u32 first_class, u32 last_class) {
     for (u32 c = first_class; c <= last_class; ++c)
         if (Message* message = shard.free[c]) {
             shard.free[c] = message->next;
+            __builtin_prefetch(message->next, 1); // its link is read next time, and is cold
             return message;
         }
     return nullptr;
@@ -82,6 +84,7 @@ Message* MessagePool::grow(u32 size_class, u32 count) {
         count = std::max({1u, static_cast<u32>(16'384 / block_bytes), blocks_[size_class] / 2});
     const std::size_t slab_bytes = sizeof(Slab) + block_bytes * count;
     Slab* slab = new (allocator_.allocate(slab_bytes, alignof(Slab))) Slab{slabs_, slab_bytes};
+    advise_huge_pages(slab, slab_bytes);
     slabs_ = slab;
     blocks_[size_class] += count;
     memory_bytes_ += slab_bytes;
