@@ -77,12 +77,17 @@ void rebuild_chunks(ServerState& state, ClientState& client, WorkerState& worker
     std::copy(worker.merged.begin(), worker.merged.end(), client.chunks.begin());
 }
 
-u64 hidden_lanes(const ServerState& state, const ClientState& client, u32 chunk) {
+/// Those of `lanes` that hold an entity hidden from the client. Each lane asks the sorted list, so that the cost depends on how many
+/// lanes are asked for, and hardly on how many entities are hidden.
+u64 hidden_lanes(const ServerState& state, const ClientState& client, const Chunk& chunk, u64 lanes) {
     u64 mask = 0;
-    for (const Hidden& hidden : client.hidden) {
-        const Slot& slot = state.slots[hidden.entity_idx];
-        if (slot.entity_id == hidden.entity_id && slot.place != no_slot && slot.place / lane_count == chunk)
-            mask |= u64(1) << slot.place % lane_count;
+    for (u64 left = lanes; left; left &= left - 1) {
+        const u32 lane = static_cast<u32>(std::countr_zero(left));
+        const u32 index = chunk.entity_idx[lane];
+        const Hidden* found =
+            std::lower_bound(client.hidden.begin(), client.hidden.end(), index, [](const Hidden& h, u32 i) { return h.entity_idx < i; });
+        if (found != client.hidden.end() && found->entity_idx == index && found->entity_id == state.slots[index].entity_id)
+            mask |= u64(1) << lane;
     }
     return mask;
 }
@@ -103,7 +108,7 @@ u64 visible_lanes(const ServerState& state, const ClientState& client, const Chu
             mask = lanes_in_circle(chunk.places, mask, static_cast<i32>(a), static_cast<i32>(b), static_cast<i32>(radius));
     }
     if (client.hidden.size())
-        mask &= ~hidden_lanes(state, client, chunk.number);
+        mask &= ~hidden_lanes(state, client, chunk, mask);
     return mask;
 }
 

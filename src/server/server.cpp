@@ -335,7 +335,8 @@ void View::hide(Entity entity) {
         return;
     }
     client.hidden.push_back({entity.entity_idx, entity.entity_id});
-    std::sort(client.hidden.begin(), client.hidden.end(), [](const Hidden& x, const Hidden& y) { return x.entity_idx < y.entity_idx; });
+    for (u32 i = client.hidden.size() - 1; i > 0 && client.hidden[i - 1].entity_idx > client.hidden[i].entity_idx; --i)
+        std::swap(client.hidden[i - 1], client.hidden[i]);
 }
 
 void View::show(Entity entity) {

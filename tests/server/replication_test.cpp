@@ -74,6 +74,33 @@ TEST_SUITE("server") {
         CHECK(peer.world->get<Link>(shown)->target == Entity{});
     }
 
+    TEST_CASE("of many hidden entities none is seen, and each that is shown again comes back") {
+        ReplicationWorld net;
+        std::vector<Entity> all;
+        for (int i = 0; i < 1200; ++i)
+            all.push_back(net.world.spawn(Place{float(i % 40) - 20, float(i / 40) - 15}, Replicated{}));
+        auto& peer = net.connect();
+        net.steps(2);
+        View view = net.server.view(peer.id);
+        view.look_at(0, 0, {.radius = 60});
+        for (std::size_t i = 0; i < 1000; ++i)
+            view.hide(all[i * 7 % 1000]); // each once, not in the order of entities
+        net.steps(4);
+        const auto count_shown = [&] {
+            int count = 0;
+            for (const Entity e : all)
+                count += peer.world->alive(peer.client->entity(net.server.net_id(e)));
+            return count;
+        };
+        CHECK(count_shown() == 200);
+        for (std::size_t i = 0; i < 500; ++i)
+            view.show(all[i]);
+        net.steps(4);
+        CHECK(count_shown() == 700);
+        for (std::size_t i = 0; i < all.size(); ++i)
+            CHECK(peer.world->alive(peer.client->entity(net.server.net_id(all[i]))) == (i < 500 || i >= 1000));
+    }
+
     TEST_CASE("a reference follows a target that is replicated anew under another net id") {
         ReplicationWorld net;
         const Entity target = net.world.spawn(Place{10, 0}, Replicated{});
