@@ -16,6 +16,17 @@ struct Entity {
     friend constexpr bool operator==(const Entity&, const Entity&) = default;
 };
 
+/// What a component's handles become: see maps_entities.
+struct EntityMap {
+    Entity (*fn)(const void* context, Entity entity) = nullptr;
+    const void* context = nullptr;
+    void operator()(Entity& entity) const { entity = fn(context, entity); }
+};
+/// Whether T says which handles it holds: `void map_entities(const EntityMap& map) { map(target); map(owner); }`. Then handles
+/// between entities that are made together (by a command queue, as a cloned tree) lead to the new ones.
+template <class T>
+inline constexpr bool maps_entities = requires(T& value, const EntityMap& map) { value.map_entities(map); };
+
 /// Number of a component type in this process, dense from 0 in order of first use. Never put it on the wire or in a file.
 using ComponentId = u16;
 inline constexpr ComponentId no_component = 0xffff;

@@ -7,6 +7,7 @@
 #include "throng/executor.hpp"
 #include "throng/pool.hpp"
 #include "throng/prefab.hpp"
+#include "throng/resources.hpp"
 #include "throng/signature.hpp"
 #include "throng/world_query.hpp"
 #include <span>
@@ -136,6 +137,24 @@ public:
         return m ? m->signature : Signature<MaxC>{};
     }
 
+    /// A copy of the entity: all its components, in one go. A null Entity, and nothing changed, for a dead handle and where a
+    /// component cannot be copied. If a copy throws, nothing has changed. O(components).
+    Entity clone(Entity entity) {
+        Entity copy;
+        return clone_n(entity, {&copy, 1}) ? copy : Entity{};
+    }
+    /// Fills `copies` with as many of them.
+    bool clone_n(Entity entity, std::span<Entity> copies);
+    /// Fills `entities` with new ones that have Ts, value-initialised, then calls f(u32 i, Ts&...) for each, in order. Signature
+    /// and row numbers are set once. False, and nothing changed, when a type is beyond MaxC. If a constructor throws, nothing has
+    /// changed; if f throws, the entities stay. f must not change structure of these types (asserts).
+    template <class... Ts, class F>
+    bool spawn_n(std::span<Entity> entities, F&& f);
+    /// The same with the values of columns, each as long as `entities` (asserts, and is refused otherwise).
+    template <class... Ts>
+        requires(sizeof...(Ts) > 0)
+    bool spawn_columns(std::span<Entity> entities, std::span<const Ts>... columns);
+
     // --- prefabs -------------------------------------------------------------------------------------------------------
     /// One entity of the prefab; null Entity when a type is beyond MaxC. If a copy throws, nothing has changed.
     Entity instantiate(const Prefab& prefab) {
@@ -189,6 +208,15 @@ public:
     /// beyond MaxC. If the constructor or the allocator throws, nothing has changed.
     template <class T, class... A>
     T* add(Entity entity, A&&... args);
+    /// Adds the value, or assigns it to the one that is there and marks that row changed. Null and failures as for add.
+    template <class T>
+    std::remove_cvref_t<T>* set(Entity entity, T&& value) {
+        if (std::remove_cvref_t<T>* const found = mut<std::remove_cvref_t<T>>(entity)) {
+            *found = std::forward<T>(value);
+            return found;
+        }
+        return add<std::remove_cvref_t<T>>(entity, std::forward<T>(value));
+    }
     /// False if the handle is dead or the component absent.
     template <class T>
     bool remove(Entity entity) {
@@ -198,6 +226,11 @@ public:
             return false;
         return remove_row(*m, entity, id);
     }
+
+    // --- resources -----------------------------------------------------------------------------------------------------
+    /// Values of which the world has one each. Not part of snapshots: restore leaves them as they are.
+    Resources& resources() { return resources_; }
+    const Resources& resources() const { return resources_; }
 
     // --- pools ---------------------------------------------------------------------------------------------------------
     /// The pool of T, made if absent. A type beyond MaxC is misuse: asserts.
@@ -293,6 +326,9 @@ public:
     /// through the columns after random additions and removals (EnTT: sort as another pool, groups). O(rows of these pools).
     template <class T, class... Ts>
     void sort_as();
+
+    /// A parallel loop over this world runs: no structural change, no mut().
+    bool in_parallel_loop() const { return frozen(); }
 
     // --- type-erased access --------------------------------------------------------------------------------------------
     /// Null if the pool was not made yet, or the id is beyond MaxC.
@@ -433,6 +469,12 @@ private:
         return frozen() || pool.iterating();
     }
     bool refuse_change(const Signature<MaxC>& signature) const;
+    /// What can fail of making `instances` entities with rows in these pools: memory of everything but the values.
+    void reserve_batch(PoolBase* const* pools, u32 count, u32 logged, u32 instances);
+    /// Makes `entities` out of the built rows of the pools, which ascend by id. Cannot fail after reserve_batch.
+    void place_batch(PoolBase* const* pools, u32 count, const Signature<MaxC>& signature, u32 logged, std::span<Entity> entities);
+    template <class Build, class... Ts>
+    bool spawn_built(std::span<Entity> entities, Build&& build);
 
     bool remove_row(Meta& m, Entity entity, u32 id);
     /// Writes back where the row of a moved owner is now.
@@ -497,6 +539,7 @@ private:
     Array<MovedRow> moved_rows_;
     Array<u32> sort_order_; // scratch of sort and sort_as
     IndexPool lists_;
+    Resources resources_;
     WorldOptions options_;
 };
 
@@ -557,6 +600,7 @@ using WorldSnapshot = BasicWorldSnapshot<128>;
 #include "throng/world_inline.hpp"
 #include "throng/world_each.hpp"
 #include "throng/world_block.hpp"
+#include "throng/world_batch.hpp"
 #include "throng/world_sort.hpp"
 #include "throng/world_changes.hpp"
 #include "throng/world_partial.hpp"

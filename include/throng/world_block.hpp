@@ -44,7 +44,9 @@ void BasicWorld<MaxC>::visit_blocks(Executor* executor, Filter<With<Ws...>, With
     const detail::IterationGuard guard(s.pools, count);
     const PoolBase& lead = *s.pools[s.driver];
 
-    const auto visit_range = [&]<bool Shared, std::size_t... I>(u32 begin, u32 end, std::bool_constant<Shared>, std::index_sequence<I...>) {
+    const auto visit_range = [&]<bool Shared, std::size_t... I>(u32 begin, u32 end, u32 worker, std::bool_constant<Shared>,
+                                                                std::index_sequence<I...>) {
+        auto&& body = detail::body_of_piece(f, worker, begin);
         while (begin < end) {
             const u32* const owners = lead.owners(lead.block_of(begin)) + lead.place_of(begin);
             const Meta* m = nullptr; // of the first entity, when something has to be looked up
@@ -95,13 +97,13 @@ void BasicWorld<MaxC>::visit_blocks(Executor* executor, Filter<With<Ws...>, With
             ((dense[I] != no_row ? detail::mark_run<detail::Term<Ts>::writes, Shared>(*s.pools[I], dense[I], dense[I] + run, I == s.driver)
                                  : void()),
              ...);
-            detail::call_spans<Ts...>(f, owners, run, (dense[I] != no_row ? detail::term_row<Ts>(*s.pools[I], dense[I]) : nullptr)...);
+            detail::call_spans<Ts...>(body, owners, run, (dense[I] != no_row ? detail::term_row<Ts>(*s.pools[I], dense[I]) : nullptr)...);
             begin += run;
         }
     };
-    detail::visit_pieces(executor, s.rows(), [&](u32 begin, u32 end, auto shared) {
+    detail::visit_pieces(executor, s.rows(), [&](u32 begin, u32 end, u32 worker, auto shared) {
         constexpr bool marks = (detail::Term<Ts>::writes || ...);
-        visit_range(begin, end, std::bool_constant<marks&& decltype(shared)::value>{}, std::index_sequence_for<Ts...>{});
+        visit_range(begin, end, worker, std::bool_constant<marks&& decltype(shared)::value>{}, std::index_sequence_for<Ts...>{});
     });
 }
 

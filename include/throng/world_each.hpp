@@ -35,6 +35,20 @@ struct FreezeGuard {
     ~FreezeGuard() { __atomic_fetch_sub(&frozen, 1u, __ATOMIC_RELAXED); }
 };
 
+/// A loop body that wants to know the pieces of its loop: piece(worker, first row) is called as each begins, and the
+/// result is called in its place. Pieces run in parallel where the loop does; they cover the rows in any order.
+template <class F>
+concept PieceBody = requires(F& f) {
+    f.piece(0u, 0u);
+};
+template <class F>
+decltype(auto) body_of_piece(F& f, u32 worker, u32 begin) {
+    if constexpr (PieceBody<F>)
+        return f.piece(worker, begin);
+    else
+        return (f);
+}
+
 /// Calls the body in the form it takes. Arguments are references, or pointers for Maybe.
 template <class... Arguments, u32 MaxC, class F>
 void call_body(const BasicWorld<MaxC>& world, F& f, u32 owner, Arguments... arguments) {
@@ -125,18 +139,18 @@ struct Selection {
     u32 rows() const { return pools[driver]->size(); }
 };
 
-/// Calls visit_range(begin, end, shared) over all rows, in pieces of whole words of 64 when there is an executor.
+/// Calls visit_range(begin, end, worker, shared) over all rows, in pieces of whole words of 64 when there is an executor.
 template <class F>
 void visit_pieces(Executor* executor, u32 rows, F&& visit_range) {
     if (!executor) {
-        visit_range(0, rows, std::false_type{});
+        visit_range(0, rows, 0, std::false_type{});
         return;
     }
     // A piece is at most 4096 rows, fewer when that would leave workers without one.
     const u32 words = rows / 64 + (rows % 64 != 0);
     const u32 fair = words / (executor->worker_count() * 4) + 1;
     for_ranges(*executor, words, fair < 64 ? fair : 64,
-               [&](u32 begin, u32 end, u32) { visit_range(begin * 64, end < words ? end * 64 : rows, std::true_type{}); });
+               [&](u32 begin, u32 end, u32 worker) { visit_range(begin * 64, end < words ? end * 64 : rows, worker, std::true_type{}); });
 }
 
 } // namespace detail
@@ -182,10 +196,12 @@ void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs.
         return;
     const detail::IterationGuard guard(s.pools, count);
 
-    const auto visit_range = [&]<bool Shared, std::size_t... I>(u32 begin, u32 end, std::bool_constant<Shared>, std::index_sequence<I...>) {
+    const auto visit_range = [&]<bool Shared, std::size_t... I>(u32 begin, u32 end, u32 worker, std::bool_constant<Shared>,
+                                                                std::index_sequence<I...>) {
+        auto&& body = detail::body_of_piece(f, worker, begin);
         if constexpr (count == 1 && sizeof...(Ts) == 1) {
             if (!s.excludes) {
-                (detail::visit_one<Shared, Ts>(*this, *s.pools[I], begin, end, f), ...);
+                (detail::visit_one<Shared, Ts>(*this, *s.pools[I], begin, end, body), ...);
                 return;
             }
         }
@@ -208,7 +224,7 @@ void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs.
             if (straight) {
                 ((same[I] ? detail::mark_run<detail::Term<Ts>::writes, Shared>(*s.pools[I], begin, begin + run, I == s.driver) : void()),
                  ...);
-                detail::call_run<Ts...>(*this, f, owners, run, (same[I] ? detail::term_row<Ts>(*s.pools[I], begin) : nullptr)...);
+                detail::call_run<Ts...>(*this, body, owners, run, (same[I] ? detail::term_row<Ts>(*s.pools[I], begin) : nullptr)...);
             } else {
                 for (u32 k = 0; k < run; ++k) {
                     if (k + 8 < run)
@@ -225,16 +241,16 @@ void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs.
                     const u32 dense[sizeof...(Ts) + 1] = {find_row(I)..., 0};
                     ((dense[I] != no_row ? detail::mark_one<detail::Term<Ts>::writes, Shared>(*s.pools[I], dense[I]) : void()), ...);
                     detail::call_body<typename detail::Term<Ts>::Argument...>(
-                        *this, f, owners[k],
+                        *this, body, owners[k],
                         detail::Term<Ts>::argument(dense[I] != no_row ? detail::term_row<Ts>(*s.pools[I], dense[I]) : nullptr)...);
                 }
             }
             begin += run;
         }
     };
-    detail::visit_pieces(executor, s.rows(), [&](u32 begin, u32 end, auto shared) {
+    detail::visit_pieces(executor, s.rows(), [&](u32 begin, u32 end, u32 worker, auto shared) {
         constexpr bool marks = (detail::Term<Ts>::writes || ...);
-        visit_range(begin, end, std::bool_constant<marks&& decltype(shared)::value>{}, std::index_sequence_for<Ts...>{});
+        visit_range(begin, end, worker, std::bool_constant<marks&& decltype(shared)::value>{}, std::index_sequence_for<Ts...>{});
     });
 }
 
@@ -296,9 +312,10 @@ void BasicWorld<MaxC>::visit_rows(Executor* executor, F& f) {
         return;
     const PoolBase* const guarded[] = {pool};
     const detail::IterationGuard guard(guarded, 1);
-    detail::visit_pieces(executor, pool->size(), [&](u32 begin, u32 end, auto shared) {
+    detail::visit_pieces(executor, pool->size(), [&](u32 begin, u32 end, u32 worker, auto shared) {
+        auto&& body = detail::body_of_piece(f, worker, begin);
         for (u32 dense = begin; dense < end; ++dense)
-            f(Row<T, MaxC>(*this, *pool, dense, pool->owner(dense), shared.value));
+            body(Row<T, MaxC>(*this, *pool, dense, pool->owner(dense), shared.value));
     });
 }
 

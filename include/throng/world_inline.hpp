@@ -52,7 +52,7 @@ BasicWorld<MaxC>::BasicWorld(WorldOptions options)
     : arena_(options.allocator, meta_bytes(options.inline_indices), options.block_rows),
       inline_capacity_((meta_bytes(options.inline_indices) - static_cast<u32>(sizeof(Meta))) / static_cast<u32>(sizeof(u32))),
       log_(options.allocator), doomed_rows_(options.allocator), moved_rows_(options.allocator), sort_order_(options.allocator),
-      lists_(options.allocator), options_(options) {
+      lists_(options.allocator), resources_(options.allocator), options_(options) {
     THRONG_ASSERT(std::has_single_bit(options.block_rows) && options.block_rows >= 64 && options.block_rows <= 4096);
     THRONG_ASSERT(options.inline_indices <= MaxC);
 }
@@ -208,6 +208,49 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
 }
 
 template <u32 MaxC>
+void BasicWorld<MaxC>::place_batch(PoolBase* const* pools, u32 count, const Signature<MaxC>& signature, u32 logged,
+                                   std::span<Entity> entities) {
+    const u32 instances = static_cast<u32>(entities.size());
+    const u32 log2 = overflow_log2_for(count);
+    u32 rows[MaxC] = {};
+    for (u32 i = 0; i < count; ++i)
+        rows[i] = pools[i]->size();
+    constexpr u32 few = 8;
+    const bool in_one = log2 == 0 && count <= few && inline_capacity_ >= few; // what lies beyond `count` in a list means nothing
+    for (u32 k = 0; k < instances; ++k) {
+        entities[k] = occupy_slot(signature, count, log2);
+        Meta& m = meta(entities[k].entity_idx);
+        if (log2 != 0)
+            m.set_overflow_list(lists_.take(log2));
+        if (in_one) {
+            u32* const list = m.inline_list();
+            for (u32 i = 0; i < few; ++i)
+                list[i] = rows[i] + k;
+        } else {
+            u32* const list = m.list();
+            for (u32 i = 0; i < count; ++i)
+                list[i] = rows[i] + k;
+        }
+        if (logged != 0)
+            for (u32 i = 0; i < count; ++i)
+                if (logged_.test(pools[i]->component()))
+                    log_entry(entities[k], pools[i]->component(), StructureEvent::Kind::added);
+    }
+    // In pieces, so that the handles are read from memory once and not for each pool.
+    constexpr u32 piece = 1024;
+    u32 owners[piece];
+    for (u32 begin = 0; begin < instances; begin += piece) {
+        const u32 part = instances - begin < piece ? instances - begin : piece;
+        for (u32 k = 0; k < part; ++k)
+            owners[k] = entities[begin + k].entity_idx;
+        for (u32 i = 0; i < count; ++i)
+            pools[i]->own_uncommitted(begin, owners, part);
+    }
+    for (u32 i = 0; i < count; ++i)
+        pools[i]->commit_rows(instances);
+}
+
+template <u32 MaxC>
 bool BasicWorld<MaxC>::instantiate_n(const Prefab& prefab, std::span<Entity> entities) {
     const u32 instances = static_cast<u32>(entities.size());
     const u32 count = prefab.size();
@@ -235,43 +278,7 @@ bool BasicWorld<MaxC>::instantiate_n(const Prefab& prefab, std::span<Entity> ent
         pools[pending.built]->build_copies(prefab.value(pending.built), instances);
     pending.keep = true;
 
-    // Nothing below can fail. Prefab entries ascend by id, which is the order of the lists.
-    u32 rows[MaxC] = {};
-    for (u32 i = 0; i < count; ++i)
-        rows[i] = pools[i]->size();
-    constexpr u32 few = 8;
-    const bool in_one = log2 == 0 && count <= few && inline_capacity_ >= few; // what lies beyond `count` in a list means nothing
-    for (u32 k = 0; k < instances; ++k) {
-        entities[k] = occupy_slot(signature, count, log2);
-        Meta& m = meta(entities[k].entity_idx);
-        if (log2 != 0)
-            m.set_overflow_list(lists_.take(log2));
-        if (in_one) {
-            u32* const list = m.inline_list();
-            for (u32 i = 0; i < few; ++i)
-                list[i] = rows[i] + k;
-        } else {
-            u32* const list = m.list();
-            for (u32 i = 0; i < count; ++i)
-                list[i] = rows[i] + k;
-        }
-        if (logged != 0)
-            for (u32 i = 0; i < count; ++i)
-                if (logged_.test(prefab.component(i)))
-                    log_entry(entities[k], prefab.component(i), StructureEvent::Kind::added);
-    }
-    // In pieces, so that the handles are read from memory once and not for each pool.
-    constexpr u32 piece = 1024;
-    u32 owners[piece];
-    for (u32 begin = 0; begin < instances; begin += piece) {
-        const u32 part = instances - begin < piece ? instances - begin : piece;
-        for (u32 k = 0; k < part; ++k)
-            owners[k] = entities[begin + k].entity_idx;
-        for (u32 i = 0; i < count; ++i)
-            pools[i]->own_uncommitted(begin, owners, part);
-    }
-    for (u32 i = 0; i < count; ++i)
-        pools[i]->commit_rows(instances);
+    place_batch(pools, count, signature, logged, entities);
     return true;
 }
 

@@ -26,7 +26,8 @@ struct CountingMemory {
                     auto& self = *static_cast<CountingMemory*>(context);
                     if (self.allocations >= self.fail_at)
                         throw std::bad_alloc();
-                    void* memory = std::aligned_alloc(std::max<std::size_t>(alignment, 16), (bytes + 63) / 64 * 64 + 64);
+                    const std::size_t unit = std::max<std::size_t>(alignment, 64);
+                    void* memory = std::aligned_alloc(unit, (bytes / unit + 2) * unit);
                     if (!memory)
                         throw std::bad_alloc();
                     ++self.allocations;

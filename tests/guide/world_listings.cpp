@@ -2,6 +2,7 @@
 #include "throng/ecs.hpp"
 #include <doctest/doctest.h>
 #include <map>
+#include <vector>
 
 using namespace throng;
 
@@ -139,6 +140,30 @@ TEST_SUITE("guide") {
         CHECK(sum == 1000);
     }
 
+    TEST_CASE("command queues") {
+        World world;
+        for (int i = 0; i < 1000; ++i)
+            world.spawn(Position{float(i), 0, 0}, Health{i % 10});
+        ExecutorHandle jobs = make_threads_executor(2);
+        // [commands]
+        CommandQueue queue(world);
+        world.each_mut<Health, Position>(*jobs, queue.record([](Commands& commands, Entity e, Health& h, Position& p) {
+            if (--h.hp > 0)
+                return;
+            commands.destroy(e);
+            const Entity loot = commands.spawn(p);  // pending: good for other commands of this queue
+            commands.add<Frozen>(loot);
+        }));
+        Commands commands = queue.commands();       // on the calling thread, after the loop's
+        commands.spawn(Health{100});
+        const CommandReport report = queue.apply(); // in row order, for any executor and number of workers
+        // [/commands]
+        CHECK(report.applied == 601);
+        CHECK(report.dropped == 0);
+        CHECK(world.find_pool<Frozen>()->size() == 200);
+        CHECK(world.find_pool<Health>()->size() == 801);
+    }
+
     TEST_CASE("prefabs") {
         World world;
         // [prefab]
@@ -148,6 +173,33 @@ TEST_SUITE("guide") {
         // [/prefab]
         CHECK(world.entity_count() == 8);
         CHECK(world.get<Health>(squad[7])->hp == 120);
+    }
+
+    TEST_CASE("bulk") {
+        World world;
+        // [bulk]
+        Entity rocks[100];
+        world.spawn_n<Position, Frozen>(rocks, [](u32 i, Position& p, Frozen&) { p.x = float(i); });
+        const std::vector<Health> hps(100, Health{7});
+        world.spawn_columns<Health>(rocks, hps);
+        const Entity copy = world.clone(rocks[99]); // all its components
+        // [/bulk]
+        CHECK(world.entity_count() == 201);
+        CHECK(world.get<Health>(copy)->hp == 7);
+    }
+
+    TEST_CASE("resources") {
+        World world;
+        // [resources]
+        struct Weather { float rain = 0; };
+        world.resources().emplace<Weather>(0.2f);
+        world.resources().mut<Weather>()->rain = 0.5f; // counts as a change
+        u32 seen = 0;
+        if (world.resources().version<Weather>() != seen)
+            seen = world.resources().version<Weather>();
+        // [/resources]
+        CHECK(world.resources().get<Weather>()->rain == 0.5f);
+        CHECK(seen == 2);
     }
 
     TEST_CASE("snapshots") {

@@ -1,0 +1,148 @@
+#pragma once
+// Clones and bulk spawns of BasicWorld. Part of throng/world.hpp; do not
+// include alone.
+#include "throng/world.hpp"
+
+namespace throng {
+namespace detail {
+template <class T>
+void value_initialise_rows(void* rows, u32 count) {
+    if constexpr (!is_tag<T>) {
+        BuiltRows<T> built{static_cast<T*>(rows)};
+        for (; built.built < count; ++built.built)
+            ::new (static_cast<void*>(built.first + built.built)) T();
+        built.keep = true;
+    }
+}
+} // namespace detail
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::reserve_batch(PoolBase* const* pools, u32 count, u32 logged, u32 instances) {
+    for (u32 i = 0; i < count; ++i)
+        pools[i]->reserve_rows(instances);
+    arena_.reserve(instances);
+    log_.reserve_extra(std::size_t(logged) * instances);
+    if (const u32 log2 = overflow_log2_for(count); log2 != 0)
+        lists_.prime(log2, instances);
+}
+
+template <u32 MaxC>
+bool BasicWorld<MaxC>::clone_n(Entity entity, std::span<Entity> copies) {
+    const Meta* const m = find(entity);
+    if (!m || refuse_entity_change())
+        return false;
+    const Signature<MaxC> signature = m->signature;
+    PoolBase* pools[MaxC];
+    u32 count = 0;
+    u32 logged = 0;
+    bool possible = true;
+    signature.for_each([&](u32 id) {
+        pools[count++] = pools_[id];
+        logged += logged_.test(id);
+        possible = possible && pools_[id]->ops().copyable && !refuse_change(*pools_[id]);
+    });
+    if (!possible)
+        return false;
+    const u32 instances = static_cast<u32>(copies.size());
+    reserve_batch(pools, count, logged, instances);
+    detail::PendingRows pending{pools, instances};
+    for (; pending.built < count; ++pending.built) // neither rows nor slots move meanwhile
+        pools[pending.built]->build_copies(pools[pending.built]->row(m->list()[pending.built]), instances);
+    pending.keep = true;
+    place_batch(pools, count, signature, logged, copies);
+    return true;
+}
+
+/// build(pool, which of Ts, first row to build, how many, where): constructs
+/// rows that lie side by side.
+template <u32 MaxC>
+template <class Build, class... Ts>
+bool BasicWorld<MaxC>::spawn_built(std::span<Entity> entities, Build&& build) {
+    constexpr u32 count = sizeof...(Ts);
+    static_assert(detail::all_different<Ts...>, "a component type appears twice");
+    if (refuse_entity_change())
+        return false;
+    PoolBase* pools[count] = {ensure_pool(component_id<Ts>(), component_ops<Ts>)...};
+    u32 which[count];
+    Signature<MaxC> signature;
+    u32 logged = 0;
+    for (u32 i = 0; i < count; ++i) {
+        THRONG_ASSERT(pools[i] && "more component types than the world's MaxC");
+        if (!pools[i] || refuse_change(*pools[i]))
+            return false;
+        which[i] = i;
+        signature.set(pools[i]->component());
+        logged += logged_.test(pools[i]->component());
+    }
+    for (u32 i = 1; i < count; ++i) // by id: the order of an entity's row numbers
+        for (u32 k = i; k > 0 && pools[k]->component() < pools[k - 1]->component(); --k) {
+            std::swap(pools[k], pools[k - 1]);
+            std::swap(which[k], which[k - 1]);
+        }
+    const u32 instances = static_cast<u32>(entities.size());
+    reserve_batch(pools, count, logged, instances);
+    detail::PendingRows pending{pools, instances};
+    for (; pending.built < count; ++pending.built) {
+        PoolBase& pool = *pools[pending.built];
+        struct Undo { // of the pool under way
+            PoolBase& pool;
+            u32 built = 0;
+            bool done = false;
+            ~Undo() {
+                if (!done)
+                    pool.drop_uncommitted(built);
+            }
+        } undo{pool};
+        while (undo.built < instances) {
+            const u32 room = pool.block_rows() - pool.place_of(pool.size() + undo.built);
+            const u32 part = instances - undo.built < room ? instances - undo.built : room;
+            build(which[pending.built], undo.built, part, pool.row(pool.size() + undo.built));
+            undo.built += part;
+        }
+        undo.done = true;
+    }
+    pending.keep = true;
+    place_batch(pools, count, signature, logged, entities);
+    return true;
+}
+
+template <u32 MaxC>
+template <class... Ts, class F>
+bool BasicWorld<MaxC>::spawn_n(std::span<Entity> entities, F&& f) {
+    static_assert(sizeof...(Ts) > 0 && (std::is_default_constructible_v<Ts> && ...));
+    using Fill = void (*)(void*, u32);
+    constexpr Fill fills[] = {&detail::value_initialise_rows<Ts>...};
+    const auto build = [&](u32 type, u32, u32 count, void* rows) { fills[type](rows, count); };
+    if (!spawn_built<decltype(build)&, Ts...>(entities, build))
+        return false;
+    const u32 instances = static_cast<u32>(entities.size());
+    const auto call = [&](Pool<Ts>&... pools) {
+        const PoolBase* const guarded[] = {&pools...};
+        const detail::IterationGuard guard(guarded, sizeof...(Ts));
+        for (u32 i = 0; i < instances; ++i)
+            f(i, pools[pools.size() - instances + i]...);
+    };
+    call(static_cast<Pool<Ts>&>(*pools_[component_id<Ts>()])...);
+    return true;
+}
+
+template <u32 MaxC>
+template <class... Ts>
+    requires(sizeof...(Ts) > 0)
+bool BasicWorld<MaxC>::spawn_columns(std::span<Entity> entities, std::span<const Ts>... columns) {
+    static_assert((std::is_copy_constructible_v<Ts> && ...));
+    const bool equal = ((columns.size() == entities.size()) && ...);
+    THRONG_ASSERT(equal && "a column for each entity");
+    if (!equal)
+        return false;
+    const void* const first[] = {columns.data()...};
+    constexpr u32 strides[] = {component_ops<Ts>.stride...};
+    using Copy = void (*)(void*, const void*, u32);
+    constexpr Copy copies[] = {component_ops<Ts>.copy...};
+    const auto build = [&](u32 type, u32 from, u32 count, void* rows) {
+        copies[type](rows, static_cast<const std::byte*>(first[type]) + std::size_t(from) * strides[type], count);
+    };
+    return spawn_built<decltype(build)&, Ts...>(entities, build);
+}
+
+} // namespace throng
