@@ -1,7 +1,8 @@
 #pragma once
 // Clones and bulk spawns of BasicWorld. Part of throng/world.hpp; do not
 // include alone.
-#include "throng/world.hpp"
+#include "throng/world_each.hpp"
+#include "throng/world_inline.hpp"
 
 namespace throng {
 namespace detail {

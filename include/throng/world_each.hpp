@@ -1,6 +1,6 @@
 #pragma once
 // The loops of BasicWorld. Part of throng/world.hpp; do not include alone.
-#include "throng/world.hpp"
+#include "throng/world_inline.hpp"
 
 namespace throng {
 namespace detail {

@@ -1,6 +1,6 @@
 #pragma once
 // Definitions of BasicWorld that depend on MaxC or component types. Part of throng/world.hpp; do not include alone.
-#include "throng/world.hpp"
+#include "throng/world_class.hpp"
 
 namespace throng {
 

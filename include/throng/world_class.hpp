@@ -1,0 +1,598 @@
+#pragma once
+// The world: entities, one pool per component type, and the way from one to the other. An entity is a slot with a signature
+// (which types it has) and a list of row numbers in id order; the row of a type is list[rank of the type]. Adding or removing
+// a component touches that list and one pool, never the entity's other components.
+#include "throng/arena.hpp"
+#include "throng/changes.hpp"
+#include "throng/executor.hpp"
+#include "throng/pool.hpp"
+#include "throng/prefab.hpp"
+#include "throng/resources.hpp"
+#include "throng/signature.hpp"
+#include "throng/world_query.hpp"
+#include <span>
+
+namespace throng {
+
+struct WorldOptions {
+    /// All memory of the world. Must outlive it.
+    Allocator allocator = default_allocator();
+    /// Rows per pool block and slots per entity block: a power of two, 64..4096. Small for worlds of few entities.
+    u32 block_rows = 4096;
+    /// Row numbers an entity holds in its own cache line(s): 8 make 64-byte entities, 24 make 128 bytes (for 128 component
+    /// types; rounded up to the next power of two of bytes). More components than that work, one cache miss further away.
+    u32 inline_indices = 8;
+};
+
+/// Bytes a world has taken from its allocator, by use.
+struct MemoryReport {
+    u64 entities = 0;       ///< slots
+    u64 row_lists = 0;      ///< row numbers of entities with more components than inline_indices
+    u64 pools = 0;          ///< blocks: rows, owners, change bits; whole blocks, kept until the world ends
+    u64 change_readers = 0; ///< their sets and removal logs
+    u64 log = 0;            ///< the structural log
+    u64 scratch = 0;        ///< of destroy_batch, sort and sort_as
+    u64 total = 0;          ///< all of the above: what the allocator gave and did not get back
+    u64 rows_used = 0;      ///< of `pools`: rows and owners in use
+};
+
+/// One change of structure of a component that log_structure switched on.
+struct StructureEvent {
+    enum class Kind : u8 { added, removed, destroyed };
+    u64 entity_id;
+    u32 entity_idx;
+    ComponentId component; ///< no_component for destroyed
+    Kind kind;
+};
+
+/// What an entity's slot holds; the inline row numbers follow it in the same arena cell.
+template <u32 MaxC>
+struct EntityMeta {
+    u64 entity_id; // 0: dead
+    u32 gen;
+    u16 count;        // == signature.count()
+    u8 overflow_log2; // 0: inline list, else log2 of the entries of a list from the IndexPool
+    u8 dying;         // set while destroy_batch takes the components off
+    Signature<MaxC> signature;
+
+    u32* inline_list() { return reinterpret_cast<u32*>(this + 1); }
+    u32* overflow_list() const {
+        u32* list;
+        std::memcpy(&list, this + 1, sizeof(list));
+        return list;
+    }
+    void set_overflow_list(u32* list) { std::memcpy(static_cast<void*>(this + 1), &list, sizeof(list)); }
+    u32* list() { return overflow_log2 != 0 ? overflow_list() : inline_list(); }
+    const u32* list() const { return const_cast<EntityMeta*>(this)->list(); }
+};
+
+template <u32 MaxC>
+class BasicWorldSnapshot;
+template <u32 MaxC>
+class BasicPartialSnapshot;
+template <class T, u32 MaxC>
+class Row;
+template <class T, u32 MaxC>
+class BasicChangeReader;
+namespace detail {
+template <u32 MaxC, u32 Count>
+struct Selection;
+/// For tests that must reach states that take 2^32 operations.
+struct WorldTestAccess;
+} // namespace detail
+
+/// Thread rule: calls of const functions may run at the same time; everything else runs alone, with the exception of the
+/// loops that take an Executor, inside which no structural change is allowed at all.
+///
+/// Structural change (create, spawn, destroy, add, remove, restore) while a loop runs: what touches a pool that is being
+/// looped over is misuse: it asserts, and where assertions are off (or the handler throws) it is refused and nothing changes.
+/// Other pools may change.
+///
+/// Misuse that is not a programming error of the moment (a dead or forged handle, an absent component) gives null or false.
+template <u32 MaxC>
+class BasicWorld {
+public:
+    using Meta = EntityMeta<MaxC>;
+    using Snapshot = BasicWorldSnapshot<MaxC>;
+    using PartialSnapshot = BasicPartialSnapshot<MaxC>;
+    static constexpr u32 max_components = MaxC;
+
+    /// Allocates nothing; pools and slots appear when first used.
+    explicit BasicWorld(WorldOptions options = {});
+    BasicWorld(const BasicWorld&) = delete;
+    BasicWorld& operator=(const BasicWorld&) = delete;
+    /// Destroys all components, without structure events.
+    ~BasicWorld();
+
+    const WorldOptions& options() const { return options_; }
+
+    // --- entities ------------------------------------------------------------------------------------------------------
+    /// An entity without components.
+    Entity create();
+    /// An entity with these components, of different types. Sets signature and row numbers once. If a constructor throws,
+    /// nothing has changed. A null Entity when a type is beyond MaxC.
+    template <class... Ts>
+    Entity spawn(Ts&&... values);
+    /// False for a dead handle. A destructor of a component must not touch the world.
+    bool destroy(Entity entity);
+    /// destroy for many, faster: pool by pool, rows at the ends of pools are dropped without a move. Dead handles
+    /// and repeats are skipped. Returns the number of entities destroyed. Rows may end up in another order than one by one.
+    u32 destroy_batch(std::span<const Entity> entities);
+    bool alive(Entity entity) const { return find(entity) != nullptr; }
+    u32 entity_count() const { return entity_count_; }
+    /// All slots ever used are below this.
+    u32 entity_slots() const { return arena_.slots(); }
+    /// The entity in a slot; null if it is dead or was never used.
+    Entity entity_at(u32 entity_idx) const {
+        if (entity_idx >= arena_.slots())
+            return {};
+        const Meta& m = meta(entity_idx);
+        return m.entity_id != 0 ? Entity{m.entity_id, entity_idx, m.gen} : Entity{};
+    }
+    /// Ids handed out so far are 1 .. last_entity_id().
+    u64 last_entity_id() const { return last_entity_id_; }
+    /// The types an entity has; empty for a dead handle.
+    Signature<MaxC> signature(Entity entity) const {
+        const Meta* m = find(entity);
+        return m ? m->signature : Signature<MaxC>{};
+    }
+
+    /// A copy of the entity: all its components, in one go. A null Entity, and nothing changed, for a dead handle and where a
+    /// component cannot be copied. If a copy throws, nothing has changed. O(components).
+    Entity clone(Entity entity) {
+        Entity copy;
+        return clone_n(entity, {&copy, 1}) ? copy : Entity{};
+    }
+    /// Fills `copies` with as many of them.
+    bool clone_n(Entity entity, std::span<Entity> copies);
+    /// Fills `entities` with new ones that have Ts, value-initialised, then calls f(u32 i, Ts&...) for each, in order. Signature
+    /// and row numbers are set once. False, and nothing changed, when a type is beyond MaxC. If a constructor throws, nothing has
+    /// changed; if f throws, the entities stay. f must not change structure of these types (asserts).
+    template <class... Ts, class F>
+    bool spawn_n(std::span<Entity> entities, F&& f);
+    /// The same with the values of columns, each as long as `entities` (asserts, and is refused otherwise).
+    template <class... Ts>
+        requires(sizeof...(Ts) > 0)
+    bool spawn_columns(std::span<Entity> entities, std::span<const Ts>... columns);
+
+    // --- prefabs -------------------------------------------------------------------------------------------------------
+    /// One entity of the prefab; null Entity when a type is beyond MaxC. If a copy throws, nothing has changed.
+    Entity instantiate(const Prefab& prefab) {
+        Entity entity;
+        instantiate_n(prefab, {&entity, 1});
+        return entity;
+    }
+    /// Fills `entities` with as many instances; false, and nothing changed, when a type is beyond MaxC.
+    bool instantiate_n(const Prefab& prefab, std::span<Entity> entities);
+
+    // --- components ----------------------------------------------------------------------------------------------------
+    template <class T>
+    bool has(Entity entity) const {
+        const u32 id = detail::known_component_id<T>();
+        const Meta* m = find(entity);
+        return m && id < MaxC && m->signature.test(id);
+    }
+    /// Null if the handle is dead or the component absent. Never marks. Good until a component of type T is removed anywhere.
+    template <class T>
+    const T* get(Entity entity) const {
+        const u32 id = detail::known_component_id<T>();
+        const Meta* m = find(entity);
+        if (!m || id >= MaxC || !m->signature.test(id))
+            return nullptr;
+        return &static_cast<const Pool<T>&>(*pools_[id])[m->list()[m->signature.rank(id)]];
+    }
+    /// The same, writable; marks the row changed.
+    template <class T>
+    T* mut(Entity entity) {
+        const u32 id = detail::known_component_id<T>();
+        const Meta* m = find(entity);
+        if (!m || id >= MaxC || !m->signature.test(id))
+            return nullptr;
+        Pool<T>& pool = static_cast<Pool<T>&>(*pools_[id]);
+        const u32 dense = m->list()[m->signature.rank(id)];
+        pool.mark_changed(dense);
+        return &pool[dense];
+    }
+    /// mut for the inside of a parallel loop: rows may be marked from several threads at once (each row written by one).
+    /// Costs an atomic operation where the mark is new.
+    template <class T>
+    T* mut_shared(Entity entity) {
+        const u32 dense = dense_row<T>(find(entity));
+        if (dense == no_row)
+            return nullptr;
+        Pool<T>& pool = static_cast<Pool<T>&>(*pools_[detail::known_component_id<T>()]);
+        pool.mark_changed_shared(dense);
+        return &pool[dense];
+    }
+    /// Builds a T from the arguments. An existing one is returned unchanged and unmarked. Null for a dead handle and for a type
+    /// beyond MaxC. If the constructor or the allocator throws, nothing has changed.
+    template <class T, class... A>
+    T* add(Entity entity, A&&... args);
+    /// Adds the value, or assigns it to the one that is there and marks that row changed. Null and failures as for add.
+    template <class T>
+    std::remove_cvref_t<T>* set(Entity entity, T&& value) {
+        if (std::remove_cvref_t<T>* const found = mut<std::remove_cvref_t<T>>(entity)) {
+            *found = std::forward<T>(value);
+            return found;
+        }
+        return add<std::remove_cvref_t<T>>(entity, std::forward<T>(value));
+    }
+    /// False if the handle is dead or the component absent.
+    template <class T>
+    bool remove(Entity entity) {
+        const u32 id = detail::known_component_id<T>();
+        Meta* m = find(entity);
+        if (!m || id >= MaxC || !m->signature.test(id))
+            return false;
+        return remove_row(*m, entity, id);
+    }
+
+    // --- resources -----------------------------------------------------------------------------------------------------
+    /// Values of which the world has one each. Not part of snapshots: restore leaves them as they are.
+    Resources& resources() { return resources_; }
+    const Resources& resources() const { return resources_; }
+
+    // --- pools ---------------------------------------------------------------------------------------------------------
+    /// The pool of T, made if absent. A type beyond MaxC is misuse: asserts.
+    template <class T>
+    Pool<T>& pool() {
+        Pool<T>* found = try_pool<T>();
+        THRONG_ASSERT(found && "more component types than the world's MaxC");
+        return *found;
+    }
+    /// The same, but null for a type beyond MaxC.
+    template <class T>
+    Pool<T>* try_pool() {
+        return static_cast<Pool<T>*>(ensure_pool(component_id<T>(), component_ops<T>));
+    }
+    /// Null if nothing made it yet.
+    template <class T>
+    const Pool<T>* find_pool() const {
+        const u32 id = detail::known_component_id<T>();
+        return id < MaxC ? static_cast<const Pool<T>*>(pools_[id]) : nullptr;
+    }
+    /// Memory for `count` more components of type T and as many entities, so that making them allocates nothing.
+    template <class T>
+    void reserve(u32 count) {
+        pool<T>().reserve_rows(count);
+        arena_.reserve(count);
+    }
+
+    // --- loops ---------------------------------------------------------------------------------------------------------
+    // The list names component types: T, const T (read in a loop that writes), or Maybe<T> (a pointer, null where absent).
+    // Filters are with<...>, without<...> and with<...> && without<...>. Visited is each entity that has all types that are not Maybe,
+    // in the order of the rows of the smallest pool among these. f takes (rows...), (u32 entity_idx, rows...),
+    // (LazyEntity, rows...) or (Entity, rows...); the last is the slowest, since each handle is looked up.
+    // O(rows of that pool). Allocates nothing. An exception of f passes through; rows already visited stay marked.
+
+    /// Reads: rows are const T&; nothing is marked. Any number of threads at once.
+    template <class T, class... Ts, class F>
+    void each(F&& f) const;
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each(Q filter, F&& f) const;
+    /// Writes: rows are T&; every row visited is marked changed, of all types listed without const, before f sees it.
+    template <class T, class... Ts, class F>
+    void each_mut(F&& f);
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each_mut(Q filter, F&& f);
+    /// The same in parallel: f is called from all workers at once, for different entities. Inside, no structural change, and
+    /// no mut() (mut_shared is for that). Pieces are whole 64-row words of the smallest pool. The marks, and with a pure f the
+    /// rows, do not depend on the number of workers.
+    template <class T, class... Ts, class F>
+    void each(Executor& executor, F&& f) const;
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each(Executor& executor, Q filter, F&& f) const;
+    template <class T, class... Ts, class F>
+    void each_mut(Executor& executor, F&& f);
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each_mut(Executor& executor, Q filter, F&& f);
+    /// f takes a Row<T>: reads through -> and *, which never mark; row.mut() writes and marks that row alone.
+    template <class T, class F>
+    void each_row(F&& f);
+    template <class T, class F>
+    void each_row(Executor& executor, F&& f);
+
+    /// For SIMD and other work on plain arrays: f takes (std::span<T>...), or (std::span<const u32> owners, std::span<T>...), all
+    /// of one length: consecutive rows of the same entities, in one block. A Maybe<T> gives an empty span where these
+    /// entities have none. Spans are as long as the pools are in step (at most block_rows): sort_as makes them long. Listed
+    /// types have bytes (no tags: filter by those). Otherwise as each and each_mut.
+    template <class T, class... Ts, class F>
+    void each_block(F&& f) const;
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each_block(Q filter, F&& f) const;
+    template <class T, class... Ts, class F>
+    void each_block(Executor& executor, F&& f) const;
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each_block(Executor& executor, Q filter, F&& f) const;
+    template <class T, class... Ts, class F>
+    void each_block_mut(F&& f);
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each_block_mut(Q filter, F&& f);
+    template <class T, class... Ts, class F>
+    void each_block_mut(Executor& executor, F&& f);
+    template <class T, class... Ts, detail::IsFilter Q, class F>
+    void each_block_mut(Executor& executor, Q filter, F&& f);
+
+    // --- row order -----------------------------------------------------------------------------------------------------
+    // Rows keep their change marks; nothing is marked. Pointers to rows of the sorted types end. Refused inside a loop over one of
+    // them. Allocates scratch, which is kept. Stable: rows that compare equal keep their order, so the result is the same everywhere.
+
+    /// Orders the rows of T by less(const T&, const T&). O(n log n) comparisons, then each row moves at most once. If less throws,
+    /// nothing has changed.
+    template <class T, class Less>
+    void sort(Less less);
+    /// Brings pools into step: the entities that have T and all of Ts come first, in T's order and at the same row numbers in
+    /// each of these pools; the others follow in their old order. Makes loops over several of these types run straight
+    /// through the columns after random additions and removals (EnTT: sort as another pool, groups). O(rows of these pools).
+    template <class T, class... Ts>
+    void sort_as();
+
+    /// A parallel loop over this world runs: no structural change, no mut().
+    bool in_parallel_loop() const { return frozen(); }
+
+    // --- type-erased access --------------------------------------------------------------------------------------------
+    /// Null if the pool was not made yet, or the id is beyond MaxC.
+    PoolBase* pool_of(ComponentId id) { return id < MaxC ? pools_[id] : nullptr; }
+    const PoolBase* pool_of(ComponentId id) const { return id < MaxC ? pools_[id] : nullptr; }
+    /// Row of a component in its pool; no_row if the slot is dead or lacks it.
+    u32 dense_index(u32 entity_idx, ComponentId id) const {
+        if (entity_idx >= arena_.slots() || id >= MaxC)
+            return no_row;
+        const Meta& m = meta(entity_idx);
+        return m.signature.test(id) ? m.list()[m.signature.rank(id)] : no_row;
+    }
+    /// Brings what dense_index reads of a slot into the cache; a hint, any index is allowed.
+    void prefetch(u32 entity_idx) const {
+        if (entity_idx < arena_.slots())
+            __builtin_prefetch(&meta(entity_idx));
+    }
+    /// Adds a value-initialised row and marks it; an existing one is returned unchanged. Null for a dead handle. The pool must
+    /// exist and T be default constructible: asserts otherwise.
+    void* add_erased(Entity entity, ComponentId id);
+    bool remove_erased(Entity entity, ComponentId id) {
+        Meta* m = find(entity);
+        if (!m || id >= MaxC || !m->signature.test(id))
+            return false;
+        return remove_row(*m, entity, id);
+    }
+    /// Clears the change bits of all pools. Readers of changes (BasicChangeReader) lose nothing by it.
+    void clear_changes();
+    /// For a consumer that reads and clears a pool's change words itself: call before, each time. Gives back to the words what
+    /// readers of changes took from them, and gives the readers what the words say, so that the words may be set to 0 (not by
+    /// clear_changes, which would give them to the readers once more). Nothing to do, one load, without such readers.
+    void sync_changes(ComponentId id) {
+        if (id < MaxC && streamed_.test(id))
+            sync_watched(id);
+    }
+
+    // --- structural log ------------------------------------------------------------------------------------------------
+    /// From now on, additions and removals of the component, and the end of entities that have it, are logged. Destroying an
+    /// entity that has any logged component gives one `destroyed` event and no `removed` ones. An id beyond MaxC asserts, and is
+    /// ignored where assertions are off.
+    void log_structure(ComponentId id, bool on) {
+        THRONG_ASSERT(id < MaxC);
+        if (id >= MaxC)
+            return;
+        if (on)
+            logged_.set(id);
+        else
+            logged_.reset(id);
+    }
+    /// In order of occurrence. Good until the next structural change.
+    std::span<const StructureEvent> structure_log() const { return {log_.data(), log_.size()}; }
+    /// Keeps the memory.
+    void clear_structure_log() { log_.clear(); }
+
+    // --- snapshots -----------------------------------------------------------------------------------------------------
+    // A snapshot is the whole state: entities, slots, generations, free list, id counter, components, row order, change bits and
+    // the structural log. After restore the same calls give the same handles. A handle made after the snapshot is dead until
+    // the replay makes it again. A consumer of changes must treat a restore as a change of everything.
+
+    /// Fails with Error::unsupported, `out` untouched, if a pool with rows holds a type that cannot be copied. Reuses the memory
+    /// of `out`. If a copy throws, `out` is empty.
+    Error snapshot_into(Snapshot& out) const;
+    /// The same as a value; that failure asserts (and gives an empty snapshot).
+    Snapshot snapshot() const;
+    /// The same, checked at compile time: Ts are all types that have rows (asserted), and a move-only one does not compile.
+    template <class... Ts>
+        requires(sizeof...(Ts) > 0 && (std::is_copy_constructible_v<Ts> && ...))
+    Snapshot snapshot() const;
+    /// Rows of types that the snapshot does not know are destroyed. Error::unsupported, and nothing changed, for an empty
+    /// snapshot or one of a world with other block_rows or inline_indices. If a copy throws, the world is left without entities.
+    Error restore(const Snapshot& snapshot);
+
+    // Partial: the components of some types alone; everything else goes on. After restore exactly the entities of the
+    // snapshot that still live have these components, with the values and in the order of then, marked changed; gains and losses are
+    // in the structural log and the removals of change readers. Entities do not come back, and none end. For prediction (roll the
+    // predicted types back) and saves.
+
+    /// Error::unsupported, `out` untouched, for a type without a pool and for one that cannot be copied; a type is named once. Reuses
+    /// the memory of `out` for the same types. If a copy throws, `out` is empty. O(rows of these types).
+    Error snapshot_into(PartialSnapshot& out, std::span<const ComponentId> types) const;
+    /// The same as a value, checked at compile time. Makes the pools of Ts.
+    template <class... Ts>
+        requires(sizeof...(Ts) > 0 && (std::is_copy_constructible_v<Ts> && ...))
+    PartialSnapshot snapshot_of();
+    /// Error::unsupported, and nothing changed, for an empty snapshot, one of a world with other block_rows, and inside a loop over one
+    /// of the types. If a copy throws, nobody has that type, and later ones of the snapshot are as they were. O(rows, old and new).
+    Error restore(const PartialSnapshot& snapshot);
+
+    // --- diagnostics ---------------------------------------------------------------------------------------------------
+    /// How many row numbers were inserted one by one so far. Spawn and prefabs do not insert.
+    u64 index_insert_count() const { return index_inserts_; }
+    /// O(pools). What components own themselves (a string's text) is not in it.
+    MemoryReport memory_report() const;
+
+private:
+    template <u32 N>
+    friend class BasicWorldSnapshot;
+    template <class T, u32 N>
+    friend class Row;
+    template <class T, u32 N>
+    friend class BasicChangeReader;
+    friend struct detail::WorldTestAccess;
+
+    Meta& meta(u32 entity_idx) { return *static_cast<Meta*>(arena_.at(entity_idx)); }
+    const Meta& meta(u32 entity_idx) const { return *static_cast<const Meta*>(arena_.at(entity_idx)); }
+    const Meta* find(Entity entity) const {
+        if (entity.entity_idx >= arena_.slots()) [[unlikely]]
+            return nullptr;
+        const Meta& m = meta(entity.entity_idx);
+        return m.entity_id == entity.entity_id && m.gen == entity.gen && entity.entity_id != 0 ? &m : nullptr;
+    }
+    Meta* find(Entity entity) { return const_cast<Meta*>(static_cast<const BasicWorld*>(this)->find(entity)); }
+
+    static u32 meta_bytes(u32 inline_indices);
+    u32 list_capacity(const Meta& m) const { return m.overflow_log2 != 0 ? u32(1) << m.overflow_log2 : inline_capacity_; }
+    /// log2 of the overflow list for `count` row numbers; 0 if they fit inline.
+    u32 overflow_log2_for(u32 count) const;
+    void ensure_list(Meta& m, u32 count);
+    void insert_index(Meta& m, u32 id, u32 dense);
+    void erase_index(Meta& m, u32 id);
+    PoolBase* ensure_pool(ComponentId id, const ComponentOps& ops) {
+        if (id < MaxC && pools_[id]) [[likely]]
+            return pools_[id];
+        return make_pool(id, ops);
+    }
+    PoolBase* make_pool(ComponentId id, const ComponentOps& ops);
+
+    bool frozen() const { return __atomic_load_n(&frozen_, __ATOMIC_RELAXED) != 0; }
+    /// True, after an assertion, if entities may not be made or ended now.
+    bool refuse_entity_change() const {
+        THRONG_ASSERT(!frozen() && "no structural change inside a parallel loop");
+        return frozen();
+    }
+    /// The same for the rows of a pool.
+    bool refuse_change(const PoolBase& pool) const {
+        THRONG_ASSERT(!frozen() && "no structural change inside a parallel loop");
+        THRONG_ASSERT(!pool.iterating() && "no structural change of a pool inside a loop over it");
+        return frozen() || pool.iterating();
+    }
+    bool refuse_change(const Signature<MaxC>& signature) const;
+    /// What can fail of making `instances` entities with rows in these pools: memory of everything but the values.
+    void reserve_batch(PoolBase* const* pools, u32 count, u32 logged, u32 instances);
+    /// Makes `entities` out of the built rows of the pools, which ascend by id. Cannot fail after reserve_batch.
+    void place_batch(PoolBase* const* pools, u32 count, const Signature<MaxC>& signature, u32 logged, std::span<Entity> entities);
+    template <class Build, class... Ts>
+    bool spawn_built(std::span<Entity> entities, Build&& build);
+
+    bool remove_row(Meta& m, Entity entity, u32 id);
+    /// Writes back where the row of a moved owner is now.
+    void row_moved(u32 owner, u32 id, u32 dense) {
+        if (owner != no_row) {
+            Meta& moved = meta(owner);
+            moved.list()[moved.signature.rank(id)] = dense;
+        }
+    }
+    Entity occupy_slot(const Signature<MaxC>& signature, u32 count, u32 overflow_log2);
+    void free_slot(u32 entity_idx);
+    u32 destroy_piece(std::span<const Entity> entities, const Signature<MaxC>& all, u32 column_rows);
+    void log_entry(Entity entity, u32 id, StructureEvent::Kind kind) {
+        log_.push_back({entity.entity_id, entity.entity_idx, static_cast<ComponentId>(id), kind});
+    }
+    void copy_state(const BasicWorld& from);
+    void reset_entities();
+
+    template <class T>
+    PoolBase* pool_or_null() const {
+        const u32 id = detail::known_component_id<T>();
+        return id < MaxC ? pools_[id] : nullptr;
+    }
+    template <class T>
+    u32 dense_row(const Meta* m) const {
+        const u32 id = detail::known_component_id<T>();
+        return m && id < MaxC && m->signature.test(id) ? m->list()[m->signature.rank(id)] : no_row;
+    }
+    template <class... Ts, class... Ws, class... Xs>
+    bool select(Filter<With<Ws...>, Without<Xs...>> filter, detail::Selection<MaxC, sizeof...(Ts) + sizeof...(Ws)>& out) const;
+    template <class... Ts, class... Ws, class... Xs, class F>
+    void visit(Executor* executor, Filter<With<Ws...>, Without<Xs...>> filter, F& f) const;
+    template <class... Ts, class... Ws, class... Xs, class F>
+    void visit_blocks(Executor* executor, Filter<With<Ws...>, Without<Xs...>> filter, F& f) const;
+    template <class T, class F>
+    void visit_rows(Executor* executor, F& f);
+    /// Calls f with the rows of one slot; 0 if it lacks a type that is not Maybe.
+    template <class... Ts, class F>
+    u32 call_at(u32 slot, F& f);
+    detail::ChangeReaderState* add_change_reader(PoolBase& pool, const ChangeReaderOptions& options);
+    void drop_change_reader(PoolBase& pool, detail::ChangeReaderState* state);
+    void end_change_stream(PoolBase& pool);
+    void stream_removal(Entity entity, const Signature<MaxC>& types, bool destroyed);
+    void mark_owed(ComponentId id, const detail::SlotSet& owed);
+    void sync_watched(ComponentId id);
+    void restore_pool(PoolBase& pool, const PoolBase& from, const u64* entity_ids);
+    void align_pools(PoolBase* const* pools, u32 count);
+    /// Row i of the pool becomes what row from[i] was; `from` is a permutation of the pool's rows, and is used up.
+    void reorder_rows(PoolBase& pool, u32* from);
+
+    LinearArena arena_;
+    PoolBase* pools_[MaxC] = {};
+    u32 inline_capacity_;
+    u32 entity_count_ = 0;
+    mutable u32 frozen_ = 0; // parallel loops running
+    u64 last_entity_id_ = 0;
+    u64 index_inserts_ = 0;
+    Signature<MaxC> logged_;
+    Signature<MaxC> streamed_; // types with readers of changes
+    Array<StructureEvent> log_;
+    Array<u32> doomed_rows_; // scratch of destroy_batch, and the next
+    Array<MovedRow> moved_rows_;
+    Array<u32> sort_order_; // scratch of sort and sort_as
+    IndexPool lists_;
+    Resources resources_;
+    WorldOptions options_;
+};
+
+/// A row in each_row. Good inside the call.
+template <class T, u32 MaxC = 128>
+class Row {
+public:
+    Row(BasicWorld<MaxC>& world, Pool<T>& pool, u32 dense, u32 owner, bool shared)
+        : world_(&world), pool_(&pool), dense_(dense), owner_(owner), shared_(shared) {}
+    const T& operator*() const { return static_cast<const Pool<T>&>(*pool_)[dense_]; }
+    const T* operator->() const { return &**this; }
+    /// Writable; marks the row changed.
+    T& mut() const {
+        if (shared_)
+            pool_->mark_range_shared(dense_, dense_ + 1, true);
+        else
+            pool_->mark_changed(dense_);
+        return (*pool_)[dense_];
+    }
+    u32 dense() const { return dense_; }
+    u32 entity_idx() const { return owner_; }
+    Entity entity() const { return world_->entity_at(owner_); }
+
+private:
+    BasicWorld<MaxC>* world_;
+    Pool<T>* pool_;
+    u32 dense_;
+    u32 owner_;
+    bool shared_; // other workers mark rows of the same pool, never of the same 64
+};
+
+/// State of a world at one moment. Owns its memory (from the allocator of the world); independent of the world's life. Move only.
+template <u32 MaxC>
+class BasicWorldSnapshot {
+public:
+    BasicWorldSnapshot() = default;
+    BasicWorldSnapshot(BasicWorldSnapshot&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+    BasicWorldSnapshot& operator=(BasicWorldSnapshot&& other) noexcept {
+        std::swap(state_, other.state_);
+        return *this;
+    }
+    ~BasicWorldSnapshot();
+    bool empty() const { return state_ == nullptr; }
+    /// The state, for reading as a world. Null if empty.
+    const BasicWorld<MaxC>* world() const { return state_; }
+
+private:
+    template <u32 N>
+    friend class BasicWorld;
+    BasicWorld<MaxC>* state_ = nullptr;
+};
+
+using World = BasicWorld<128>;
+using WorldSnapshot = BasicWorldSnapshot<128>;
+
+} // namespace throng
