@@ -60,22 +60,12 @@ inline T element(const std::byte* row, u32 offset_bytes) {
 #if defined(__SSE4_1__)
 // Elements of eight rows.
 inline __m128i gather8(const std::byte* const* rows, u32 offset_bytes) {
-    const auto at = [&](u32 i) { return static_cast<int>(element<u16>(rows[i], offset_bytes)); };
-    __m128i eight = _mm_cvtsi32_si128(at(0));
-    eight = _mm_insert_epi16(eight, at(1), 1);
-    eight = _mm_insert_epi16(eight, at(2), 2);
-    eight = _mm_insert_epi16(eight, at(3), 3);
-    eight = _mm_insert_epi16(eight, at(4), 4);
-    eight = _mm_insert_epi16(eight, at(5), 5);
-    eight = _mm_insert_epi16(eight, at(6), 6);
-    return _mm_insert_epi16(eight, at(7), 7);
+    const auto at = [&](u32 i) { return element<i16>(rows[i], offset_bytes); };
+    return _mm_set_epi16(at(7), at(6), at(5), at(4), at(3), at(2), at(1), at(0));
 }
 inline __m128i gather4(const std::byte* const* rows, u32 offset_bytes) {
-    const auto at = [&](u32 i) { return element<int>(rows[i], offset_bytes); };
-    __m128i four = _mm_cvtsi32_si128(at(0));
-    four = _mm_insert_epi32(four, at(1), 1);
-    four = _mm_insert_epi32(four, at(2), 2);
-    return _mm_insert_epi32(four, at(3), 3);
+    const auto at = [&](u32 i) { return element<i32>(rows[i], offset_bytes); };
+    return _mm_set_epi32(at(3), at(2), at(1), at(0));
 }
 
 inline Codes find_codes_by_eights(const ColumnInput& in, u16* codes) {
