@@ -4,7 +4,7 @@ namespace throng {
 namespace {
 constexpr u8 zero_byte = 0x80;
 
-constexpr Shuffles make_shuffles(bool pack) {
+constexpr Shuffles make_unpack16() {
     Shuffles result{};
     for (u32 mask = 0; mask < 256; ++mask) {
         for (u8& byte : result.bytes[mask])
@@ -13,10 +13,8 @@ constexpr Shuffles make_shuffles(bool pack) {
         for (u32 element = 0; element < 8; ++element) {
             if ((mask >> element & 1) == 0)
                 continue;
-            const u32 to = pack ? packed : element;
-            const u32 from = pack ? element : packed;
-            result.bytes[mask][2 * to] = static_cast<u8>(2 * from);
-            result.bytes[mask][2 * to + 1] = static_cast<u8>(2 * from + 1);
+            result.bytes[mask][2 * element] = static_cast<u8>(2 * packed);
+            result.bytes[mask][2 * element + 1] = static_cast<u8>(2 * packed + 1);
             ++packed;
         }
     }
@@ -24,7 +22,6 @@ constexpr Shuffles make_shuffles(bool pack) {
 }
 } // namespace
 
-constinit const Shuffles pack16_shuffles = make_shuffles(true);
-constinit const Shuffles unpack16_shuffles = make_shuffles(false);
+constinit const Shuffles unpack16_shuffles = make_unpack16();
 
 } // namespace throng

@@ -1,5 +1,5 @@
 #pragma once
-// Byte orders for pshufb that move the 16-bit elements of a mask of eight together, or apart again.
+// Byte orders for pshufb that move packed 16-bit elements apart, to the places of a mask of eight.
 #include "throng/base.hpp"
 
 namespace throng {
@@ -8,7 +8,6 @@ struct Shuffles {
     alignas(16) u8 bytes[256][16];
 };
 
-extern const Shuffles pack16_shuffles;
 extern const Shuffles unpack16_shuffles;
 
 } // namespace throng
