@@ -32,6 +32,7 @@ struct ServerConfig {
     u32 loss_timeout_ticks = 12;       // an unacked message counts as lost after max(this, 2 * round trip + 4)
     u32 heartbeat_ticks = 20;          // a client that gets nothing else is told the tick this often; 0: never
     u32 hash_ticks = 0;                // settled clients are asked for their state hash this often; 0: never
+    Tick first_tick = 1;               // number of the first tick; any, since ticks wrap
     Compression compression = Compression::automatic;
     /// For TickReport's stage times: CPU time of the calling thread and wall time, in nanoseconds. Null: all times are 0. The
     /// library reads no clock of its own.

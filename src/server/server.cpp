@@ -204,6 +204,7 @@ struct Receiver final : ServerBackendSink {
 Server::Server(World& world, const Protocol& protocol, ServerBackend& backend, ServerConfig config, ServerEvents events)
     : state_(new (config.allocator.allocate(sizeof(ServerState), alignof(ServerState)))
                  ServerState(world, protocol, backend, config, events)) {
+    state_->tick = config.first_tick - 1;
     check_config(*state_);
     for (const ComponentInfo& info : protocol.components()) {
         info.ensure_pool(world);

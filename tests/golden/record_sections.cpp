@@ -2,6 +2,7 @@
 // regains lanes. Made with the section codec alone, without a server, so that it covers what a scenario rarely does.
 #include "tests/support/encode_blocks.hpp"
 #include "src/wire/masks.hpp"
+#include "tests/golden/golden_print.hpp"
 #include "tests/registry/section_fixture.hpp"
 #include <cstdio>
 
@@ -10,60 +11,6 @@ using namespace section_test;
 namespace {
 
 constexpr u32 cell_steps = 6000;
-
-const char* kind_name(FieldKind kind) {
-    switch (kind) {
-    case FieldKind::range: return "range";
-    case FieldKind::angle: return "angle";
-    case FieldKind::integer: return "integer";
-    case FieldKind::reference: return "reference";
-    }
-    return "";
-}
-
-const char* type_name(FieldType type) {
-    switch (type) {
-    case FieldType::f32: return "f32";
-    case FieldType::f64: return "f64";
-    case FieldType::int8: return "int8";
-    case FieldType::int16: return "int16";
-    case FieldType::int32: return "int32";
-    case FieldType::int64: return "int64";
-    case FieldType::uint8: return "uint8";
-    case FieldType::uint16: return "uint16";
-    case FieldType::uint32: return "uint32";
-    case FieldType::uint64: return "uint64";
-    case FieldType::boolean: return "boolean";
-    case FieldType::entity: return "entity";
-    }
-    return "";
-}
-
-void print_hex(Bytes bytes) {
-    for (const std::byte byte : bytes)
-        std::printf("%02x", static_cast<unsigned>(byte));
-}
-
-void print_protocol(const Layout& layout, Bytes dictionary) {
-    std::printf("{\"throng_golden\": 1, \"cell_steps\": %u, \"dictionary\": \"", cell_steps);
-    print_hex(dictionary);
-    std::printf("\", \"components\": [");
-    for (u32 c = 0; c < layout.component_count; ++c) {
-        const LayoutComponent& component = layout.components[c];
-        std::printf("%s{\"name\": \"c%u\", \"opaque_bytes_max\": %u, \"columns\": [", c ? ", " : "", c, component.info->opaque_bytes_max);
-        for (u32 i = 0; i < component.column_count; ++i) {
-            const Column& column = layout.columns[component.first_column + i];
-            const FieldInfo& field = component.info->fields[column.field];
-            std::printf("%s{\"bytes\": %u, \"kind\": \"%s\", \"type\": \"%s\", \"min\": %lld, \"max\": %lld, \"angle_bits\": %u, "
-                        "\"spatial_axis\": %d, \"velocity_column\": %d, \"velocity_factor\": %lld}",
-                        i ? ", " : "", column.element_bytes, kind_name(field.kind), type_name(field.type),
-                        static_cast<long long>(column.quantum_min), static_cast<long long>(column.quantum_max), column.angle_bits,
-                        column.spatial_axis, column.velocity_column, static_cast<long long>(column.velocity_factor));
-        }
-        std::printf("]}");
-    }
-    std::printf("]}\n");
-}
 
 struct Message {
     std::vector<std::byte> bytes;
@@ -79,7 +26,7 @@ struct Message {
     }
     void print() const {
         std::printf("{\"zstd\": %s, \"message\": \"", zstd ? "true" : "false");
-        print_hex(bytes);
+        golden::print_hex(bytes);
         std::printf("\"}\n");
     }
 };
@@ -118,7 +65,7 @@ public:
     Recorder() : scratch_(text_bytes(rich_dictionary), default_allocator()), out_(section_bytes_max) {}
 
     void run() {
-        print_protocol(test_.layout, text_bytes(rich_dictionary));
+        golden::print_protocol(test_.layout, cell_steps, text_bytes(rich_dictionary));
         Message hello, welcome;
         hello.integer(1, 1), hello.integer(0x0123456789abcdef, 8), hello.print();
         welcome.integer(2, 1), welcome.integer(0x0123456789abcdef, 8), welcome.integer(tick_, 4), welcome.integer(20, 2);

@@ -29,8 +29,8 @@ Error read_note(void* component, std::span<const std::byte> in) {
 
 } // namespace
 
-std::unique_ptr<Protocol> make_protocol() {
-    auto protocol = std::make_unique<Protocol>();
+std::unique_ptr<Protocol> make_protocol(ProtocolConfig config) {
+    auto protocol = std::make_unique<Protocol>(config);
     const Range map{-map_edge, map_edge, 0.01};
     protocol->component<Place>("place")
         .field(&Place::x, map)
