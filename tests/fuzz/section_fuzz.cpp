@@ -1,8 +1,8 @@
 // Section payloads, full and delta, packed and zstd, against a fixed layout and baseline. What is accepted must encode, and
 // decode again to the same bytes.
+#include "tests/fuzz/fuzz.hpp"
+#include "tests/fuzz/section_baseline.hpp"
 #include "tests/support/encode_blocks.hpp"
-#include "fuzz.hpp"
-#include "tests/registry/section_fixture.hpp"
 #include <cstdlib>
 
 using namespace section_test;
@@ -13,17 +13,12 @@ namespace {
 
 struct Target {
     TestLayout test = rich_layout();
-    State baseline{test.layout};
+    State baseline = section_baseline(test.layout);
     SectionScratch scratch{text_bytes(rich_dictionary), default_allocator()};
     DecodeBuffers buffers{test.layout, text_bytes(rich_dictionary), default_allocator()};
     DecodeBuffers second_buffers{test.layout, text_bytes(rich_dictionary), default_allocator()};
     DecodedSection decoded, again;
     std::byte out[section_bytes_max];
-
-    Target() {
-        Random random{7};
-        fill_random(random, baseline, 0xfff0'ffff'ffff'fff7u, 50);
-    }
 };
 
 void require(bool condition) {
@@ -35,7 +30,7 @@ void require(bool condition) {
 
 extern "C" int LLVMFuzzerTestOneInput(const throng::u8* data, std::size_t size_bytes) {
     static Target target;
-    static constexpr u32 cell_steps = 6000;
+    static constexpr u32 cell_steps = section_cell_steps;
     const ChunkState base = target.baseline.view();
     DecodedSection& decoded = target.decoded;
     if (decode_section({reinterpret_cast<const std::byte*>(data), size_bytes}, cell_steps, base, target.baseline.occupants.alive,
