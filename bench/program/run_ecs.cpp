@@ -8,6 +8,16 @@
 #include <cstring>
 #include <map>
 
+// The variant whose cases end in _direct.
+template <>
+inline constexpr bool throng::direct_index<ecs_bench::PosOf<1>> = true;
+template <>
+inline constexpr bool throng::direct_index<ecs_bench::VelOf<1>> = true;
+template <>
+inline constexpr bool throng::direct_index<ecs_bench::HpOf<1>> = true;
+template <>
+inline constexpr bool throng::direct_index<ecs_bench::LvlOf<1>> = true;
+
 namespace bench {
 namespace {
 
@@ -25,6 +35,9 @@ std::vector<Case> all_cases(ecs_bench::Scale scale) {
     ecs_bench::each_cases<Plain>(cases, scale);
     ecs_bench::access_cases<Plain>(cases, scale);
     ecs_bench::view_cases<Plain>(cases, scale);
+    using Direct = ecs_bench::ThrongSubject<1>;
+    ecs_bench::access_cases<Direct>(cases, scale, "_direct");
+    ecs_bench::view_cases<Direct>(cases, scale, "_direct");
     ecs_bench::change_cases<Plain>(cases, scale);
     ecs_bench::add_structure_cases<Plain>(cases, scale);
     return cases;

@@ -34,6 +34,14 @@ inline constexpr ComponentId no_component = 0xffff;
 /// "No row": what dense lookups return for an absent component.
 inline constexpr u32 no_row = 0xffffffff;
 
+/// Specialise to true, before the type is first used, to give a component a direct index from entities to rows:
+/// `template <> inline constexpr bool throng::direct_index<Team> = true;`. Then has, get and mut of the type, and loops whose types
+/// all have one, do not read the entity's slot. Worth it for types that are looked up at random far more often than they are
+/// added and removed: it costs 8 bytes for each slot of the world, and a write to them wherever a row is made, moved or removed.
+/// Handles are checked by entity_id alone then: a forged one with a wrong gen passes.
+template <class T>
+inline constexpr bool direct_index = false;
+
 namespace detail {
 /// Id + 1 of the type, 0 before its first use. No dynamic initialiser, so static objects may use components too.
 template <class T>

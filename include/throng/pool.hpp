@@ -32,6 +32,7 @@ struct ComponentOps {
     u32 stride; ///< bytes from row to row: size, or 0 for tags
     u32 alignment;
     bool copyable; ///< copy and fill are there
+    bool direct;   ///< direct_index of the type
     /// Builds a Pool<T> in `memory`, which has the size and alignment of a PoolBase.
     void (*create_pool)(void* memory, ComponentId id, const Allocator& allocator, u32 block_rows);
     /// Value-initialises a row. Null when T has no default constructor.
@@ -122,6 +123,24 @@ public:
         __builtin_prefetch(memory + std::size_t(k) * stride_, 1);
         __builtin_prefetch(memory + owners_offset_ + std::size_t(k) * sizeof(u32), 1);
     }
+    /// Row of a handle, by the direct index: no_row if the entity has none. Its id and all handed out so far are below 2^32.
+    u32 direct_row(Entity entity) const {
+        const u64 entry = direct_entry(entity.entity_idx);
+        return u32(entry >> 32) == u32(entity.entity_id) ? u32(entry) : no_row;
+    }
+    /// The same for a slot, whatever lives there.
+    u32 direct_row_at(u32 entity_idx) const { return u32(direct_entry(entity_idx)); }
+    /// Enters all rows into the direct index; `id_of(owner)` is the entity_id in a slot. reserve_direct came before.
+    template <class F>
+    void index_rows(F&& id_of) {
+        for (u32 dense = 0; direct_ && dense < size_; ++dense)
+            set_direct(owner(dense), u64(u32(id_of(owner(dense)))) << 32 | dense);
+    }
+    /// Room in the direct index for slots below `slots`. Nothing for types without one. May throw what the allocator throws.
+    void reserve_direct(u64 slots) {
+        if (direct_ && slots > u64(direct_pages_.size()) * direct_page_rows) [[unlikely]]
+            add_direct_pages(slots);
+    }
     /// Makes room for `count` more rows without allocation. May throw what the allocator throws.
     void reserve_rows(u32 count) {
         if (u64(size_) + count > u64(blocks_.size()) << shift_) [[unlikely]]
@@ -138,9 +157,11 @@ public:
     void end_iteration() const { __atomic_fetch_sub(&iterating_, 1u, __ATOMIC_RELAXED); }
     /// Place of the row after the last one; reserve_rows came before.
     void* next_row() { return block(size_ >> shift_) + std::size_t(size_ & mask_) * stride_; }
-    /// Makes the row built at next_row() a row: owner set, marked changed. Returns its number.
-    u32 commit_row(u32 owner_idx) {
+    /// Makes the row built at next_row() a row: owner set, marked changed; reserve_direct came before. Returns its number.
+    u32 commit_row(u32 owner_idx, u64 entity_id) {
         const u32 dense = size_++;
+        if (direct_) [[unlikely]]
+            set_direct(owner_idx, u64(u32(entity_id)) << 32 | dense);
         const u32 k = dense & mask_;
         std::byte* const memory = block(dense >> shift_);
         const u32 summary = summary_offset_;
@@ -160,6 +181,11 @@ public:
     void drop_uncommitted(u32 count);
     /// Sets the owners of uncommitted rows, from the `first` one after the last row on.
     void own_uncommitted(u32 first, const u32* owners, u32 count);
+    /// Enters uncommitted rows into the direct index, entities[i] as owner of the i-th after the last row.
+    void index_uncommitted(const Entity* entities, u32 count) {
+        for (u32 i = 0; direct_ && i < count; ++i)
+            set_direct(entities[i].entity_idx, u64(u32(entities[i].entity_id)) << 32 | (size_ + i));
+    }
     /// Makes `count` built rows rows, marked changed; their owners are set before or afterwards.
     void commit_rows(u32 count);
     /// Destroys all rows.
@@ -171,7 +197,10 @@ public:
     /// If a copy throws, rows of whole blocks may have been added.
     void append_copies(const PoolBase& other, u32 row, u32 count);
     /// Bytes of the blocks and of their table.
-    u64 memory_bytes() const { return u64(blocks_.size()) * block_bytes_ + u64(blocks_.capacity()) * sizeof(std::byte*); }
+    u64 memory_bytes() const {
+        return u64(blocks_.size()) * block_bytes_ + u64(direct_pages_.size()) * direct_page_rows * sizeof(u64) +
+               (u64(blocks_.capacity()) + direct_pages_.capacity()) * sizeof(void*);
+    }
     /// Same rows, owners and change bits as `other`, a pool of the same type and shape. If a copy throws, the pool is empty.
     void copy_from(const PoolBase& other);
 
@@ -189,6 +218,20 @@ protected:
             __atomic_fetch_or(&word, bits, __ATOMIC_RELAXED);
     }
     void add_blocks(u32 count);
+
+    static constexpr u32 direct_page_rows = 4096;
+    static constexpr u64 no_direct = ~u64(0);
+    u64 direct_entry(u32 entity_idx) const {
+        const u32 page = entity_idx / direct_page_rows;
+        return page < direct_pages_.size() ? direct_pages_.data()[page][entity_idx % direct_page_rows] : no_direct;
+    }
+    u64& direct_place(u32 entity_idx) { return direct_pages_.data()[entity_idx / direct_page_rows][entity_idx % direct_page_rows]; }
+    void set_direct(u32 entity_idx, u64 entry) { direct_place(entity_idx) = entry; }
+    void move_direct(u32 entity_idx, u32 dense) {
+        u64& entry = direct_place(entity_idx);
+        entry = (entry & ~u64(0xffffffff)) | dense;
+    }
+    void add_direct_pages(u64 slots);
     /// Ends the marks of rows [size_, end), which were removed.
     void drop_marks(u32 end);
     void set_changed(u32 dense, bool to);
@@ -205,8 +248,10 @@ protected:
     u32 block_alignment_;
     mutable u32 iterating_ = 0;
     ComponentId component_;
+    bool direct_;
     const ComponentOps* ops_;
     detail::ChangeStream* stream_ = nullptr;
+    Array<u64*> direct_pages_; ///< by entity_idx: low half the row, high half the low half of the owner's entity_id
 };
 
 /// A PoolBase that knows its type. No members of its own.
@@ -252,6 +297,8 @@ u32 erase_row(PoolBase& pool, u32 dense) {
     const u32 owners = pool.owners_offset_, changes = pool.changes_offset_, summary = pool.summary_offset_;
     std::byte* const* const blocks = pool.blocks_.data();
     std::byte* const from = blocks[last >> shift];
+    if constexpr (direct_index<T>)
+        pool.set_direct(reinterpret_cast<const u32*>(blocks[dense >> shift] + owners)[dense & mask], PoolBase::no_direct);
     u64& from_word = reinterpret_cast<u64*>(from + changes)[(last & mask) >> 6];
     const u64 changed = from_word >> (last & 63) & 1;
     from_word &= ~(u64(1) << (last & 63));
@@ -267,6 +314,8 @@ u32 erase_row(PoolBase& pool, u32 dense) {
     *reinterpret_cast<u64*>(to + summary) |= changed << (k >> 6);
     const u32 moved = reinterpret_cast<const u32*>(from + owners)[last & mask];
     reinterpret_cast<u32*>(to + owners)[k] = moved;
+    if constexpr (direct_index<T>)
+        pool.move_direct(moved, dense);
     if constexpr (is_tag<T>) {
     } else if constexpr (std::is_trivially_copyable_v<T>) {
         std::memcpy(to + std::size_t(k) * sizeof(T), from + std::size_t(last & mask) * sizeof(T), sizeof(T));
@@ -294,6 +343,9 @@ u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved) {
     if constexpr (!std::is_trivially_destructible_v<T>)
         for (u32 i = 0; i < count; ++i)
             static_cast<T*>(pool.row(doomed[i]))->~T();
+    if constexpr (direct_index<T>)
+        for (u32 i = 0; i < count; ++i)
+            pool.set_direct(pool.owner(doomed[i]), PoolBase::no_direct);
     const u32 shift = pool.shift_, mask = pool.mask_;
     const u32 owners = pool.owners_offset_, changes = pool.changes_offset_, summary = pool.summary_offset_;
     std::byte* const* const blocks = pool.blocks_.data();
@@ -312,6 +364,8 @@ u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved) {
         const u32 row = from & mask, k = hole & mask;
         const u32 owner = reinterpret_cast<const u32*>(source + owners)[row];
         reinterpret_cast<u32*>(target + owners)[k] = owner;
+        if constexpr (direct_index<T>)
+            pool.move_direct(owner, hole);
         const u64 changed = reinterpret_cast<const u64*>(source + changes)[row >> 6] >> (row & 63) & 1;
         u64& word = reinterpret_cast<u64*>(target + changes)[k >> 6];
         word = (word & ~(u64(1) << (k & 63))) | changed << (k & 63);
@@ -407,6 +461,7 @@ constexpr ComponentOps detail::make_component_ops() {
     ops.stride = is_tag<T> ? 0 : ops.size;
     ops.alignment = static_cast<u32>(alignof(T));
     ops.copyable = std::is_copy_constructible_v<T>;
+    ops.direct = direct_index<T>;
     ops.create_pool = &create_pool<T>;
     ops.erase = &erase_row<T>;
     ops.erase_rows = &erase_rows<T>;

@@ -19,8 +19,10 @@ void value_initialise_rows(void* rows, u32 count) {
 
 template <u32 MaxC>
 void BasicWorld<MaxC>::reserve_batch(PoolBase* const* pools, u32 count, u32 logged, u32 instances) {
-    for (u32 i = 0; i < count; ++i)
+    for (u32 i = 0; i < count; ++i) {
         pools[i]->reserve_rows(instances);
+        pools[i]->reserve_direct(u64(arena_.slots()) + instances);
+    }
     arena_.reserve(instances);
     log_.reserve_extra(std::size_t(logged) * instances);
     if (const u32 log2 = overflow_log2_for(count); log2 != 0)

@@ -168,28 +168,27 @@ public:
     // --- components ----------------------------------------------------------------------------------------------------
     template <class T>
     bool has(Entity entity) const {
-        const u32 id = detail::known_component_id<T>();
-        const Meta* m = find(entity);
-        return m && id < MaxC && m->signature.test(id);
+        if constexpr (direct_index<T>) {
+            return row_of<T>(entity) != no_row;
+        } else {
+            const u32 id = detail::known_component_id<T>();
+            const Meta* m = find(entity);
+            return m && id < MaxC && m->signature.test(id);
+        }
     }
     /// Null if the handle is dead or the component absent. Never marks. Good until a component of type T is removed anywhere.
     template <class T>
     const T* get(Entity entity) const {
-        const u32 id = detail::known_component_id<T>();
-        const Meta* m = find(entity);
-        if (!m || id >= MaxC || !m->signature.test(id))
-            return nullptr;
-        return &static_cast<const Pool<T>&>(*pools_[id])[m->list()[m->signature.rank(id)]];
+        const u32 dense = row_of<T>(entity);
+        return dense != no_row ? &static_cast<const Pool<T>&>(*pools_[detail::known_component_id<T>()])[dense] : nullptr;
     }
     /// The same, writable; marks the row changed.
     template <class T>
     T* mut(Entity entity) {
-        const u32 id = detail::known_component_id<T>();
-        const Meta* m = find(entity);
-        if (!m || id >= MaxC || !m->signature.test(id))
+        const u32 dense = row_of<T>(entity);
+        if (dense == no_row)
             return nullptr;
-        Pool<T>& pool = static_cast<Pool<T>&>(*pools_[id]);
-        const u32 dense = m->list()[m->signature.rank(id)];
+        Pool<T>& pool = static_cast<Pool<T>&>(*pools_[detail::known_component_id<T>()]);
         pool.mark_changed(dense);
         return &pool[dense];
     }
@@ -197,7 +196,7 @@ public:
     /// Costs an atomic operation where the mark is new.
     template <class T>
     T* mut_shared(Entity entity) {
-        const u32 dense = dense_row<T>(find(entity));
+        const u32 dense = row_of<T>(entity);
         if (dense == no_row)
             return nullptr;
         Pool<T>& pool = static_cast<Pool<T>&>(*pools_[detail::known_component_id<T>()]);
@@ -255,6 +254,7 @@ public:
     template <class T>
     void reserve(u32 count) {
         pool<T>().reserve_rows(count);
+        pool<T>().reserve_direct(u64(arena_.slots()) + count);
         arena_.reserve(count);
     }
 
@@ -440,6 +440,17 @@ private:
         const Meta& m = meta(entity.entity_idx);
         return m.entity_id == entity.entity_id && m.gen == entity.gen && entity.entity_id != 0 ? &m : nullptr;
     }
+    template <class T>
+    u32 row_of(Entity entity) const {
+        const u32 id = detail::known_component_id<T>();
+        if constexpr (direct_index<T>) {
+            // The index knows half of the ids; in a world that has used it up, the slot decides.
+            if (((entity.entity_id | last_entity_id_) >> 32) == 0) [[likely]]
+                return id < MaxC && pools_[id] ? pools_[id]->direct_row(entity) : no_row;
+        }
+        const Meta* m = find(entity);
+        return m && id < MaxC && m->signature.test(id) ? m->list()[m->signature.rank(id)] : no_row;
+    }
     Meta* find(Entity entity) { return const_cast<Meta*>(static_cast<const BasicWorld*>(this)->find(entity)); }
 
     static u32 meta_bytes(u32 inline_indices);
@@ -497,11 +508,6 @@ private:
     PoolBase* pool_or_null() const {
         const u32 id = detail::known_component_id<T>();
         return id < MaxC ? pools_[id] : nullptr;
-    }
-    template <class T>
-    u32 dense_row(const Meta* m) const {
-        const u32 id = detail::known_component_id<T>();
-        return m && id < MaxC && m->signature.test(id) ? m->list()[m->signature.rank(id)] : no_row;
     }
     template <class... Ts, class... Ws, class... Xs>
     bool select(Filter<With<Ws...>, Without<Xs...>> filter, detail::Selection<MaxC, sizeof...(Ts) + sizeof...(Ws)>& out) const;

@@ -139,6 +139,29 @@ struct Selection {
     u32 rows() const { return pools[driver]->size(); }
 };
 
+/// Rows of a run of at most 64 entities, by direct indexes alone: rows[i] of the pool that leads are `begin` and on.
+template <u32 Count>
+struct DirectRun {
+    u32 rows[Count][64];
+
+    /// Finds and fetches the rows before any is used. no_row where an entity has none.
+    void gather(const PoolBase* const* pools, u32 driver, u32 begin, const u32* owners, u32 count) {
+        for (u32 i = 0; i < Count; ++i)
+            for (u32 k = 0; k < count; ++k)
+                rows[i][k] = i == driver ? begin + k : pools[i]->direct_row_at(owners[k]);
+        for (u32 i = 0; i < Count; ++i)
+            for (u32 k = 0; k < count && i != driver; ++k)
+                if (rows[i][k] != no_row)
+                    __builtin_prefetch(pools[i]->row(rows[i][k]));
+    }
+    bool complete(u32 k) const {
+        for (u32 i = 0; i < Count; ++i)
+            if (rows[i][k] == no_row)
+                return false;
+        return true;
+    }
+};
+
 /// Calls visit_range(begin, end, worker, shared) over all rows, in pieces of whole words of 64 when there is an executor.
 template <class F>
 void visit_pieces(Executor* executor, u32 rows, F&& visit_range) {
@@ -206,6 +229,8 @@ void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs.
             }
         }
         constexpr bool optional[count] = {detail::Term<Ts>::optional...};
+        constexpr bool all_direct =
+            sizeof...(Ws) == 0 && ((direct_index<typename detail::Term<Ts>::Component> && !detail::Term<Ts>::optional) && ...);
         const PoolBase& lead = *s.pools[s.driver];
         while (begin < end) {
             const u32 run = end - begin < 64 ? end - begin : 64;
@@ -225,6 +250,16 @@ void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs.
                 ((same[I] ? detail::mark_run<detail::Term<Ts>::writes, Shared>(*s.pools[I], begin, begin + run, I == s.driver) : void()),
                  ...);
                 detail::call_run<Ts...>(*this, body, owners, run, (same[I] ? detail::term_row<Ts>(*s.pools[I], begin) : nullptr)...);
+            } else if (all_direct && !s.excludes) {
+                detail::DirectRun<count> found;
+                found.gather(s.pools, s.driver, begin, owners, run);
+                for (u32 k = 0; k < run; ++k) {
+                    if (!found.complete(k))
+                        continue;
+                    (detail::mark_one<detail::Term<Ts>::writes, Shared>(*s.pools[I], found.rows[I][k]), ...);
+                    detail::call_body<typename detail::Term<Ts>::Argument...>(
+                        *this, body, owners[k], detail::Term<Ts>::argument(detail::term_row<Ts>(*s.pools[I], found.rows[I][k]))...);
+                }
             } else {
                 for (u32 k = 0; k < run; ++k) {
                     if (k + 8 < run)

@@ -179,6 +179,7 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
             if (refuse_change(*pool))
                 return {};
             pool->reserve_rows(1);
+            pool->reserve_direct(u64(arena_.slots()) + 1);
         }
         arena_.reserve(1);
         const bool logged = shape.signature.intersects(logged_);
@@ -198,7 +199,7 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
             m.set_overflow_list(lists_.take(log2));
         u32* const list = m.list();
         for (u32 i = 0; i < count; ++i)
-            list[shape.positions[i]] = pools[i]->commit_row(entity.entity_idx);
+            list[shape.positions[i]] = pools[i]->commit_row(entity.entity_idx, entity.entity_id);
         if (logged) [[unlikely]]
             for (PoolBase* pool : pools)
                 if (logged_.test(pool->component()))
@@ -246,8 +247,10 @@ void BasicWorld<MaxC>::place_batch(PoolBase* const* pools, u32 count, const Sign
         for (u32 i = 0; i < count; ++i)
             pools[i]->own_uncommitted(begin, owners, part);
     }
-    for (u32 i = 0; i < count; ++i)
+    for (u32 i = 0; i < count; ++i) {
+        pools[i]->index_uncommitted(entities.data(), instances);
         pools[i]->commit_rows(instances);
+    }
 }
 
 template <u32 MaxC>
@@ -267,6 +270,7 @@ bool BasicWorld<MaxC>::instantiate_n(const Prefab& prefab, std::span<Entity> ent
         signature.set(prefab.component(i));
         logged += logged_.test(prefab.component(i));
         pools[i]->reserve_rows(instances);
+        pools[i]->reserve_direct(u64(arena_.slots()) + instances);
     }
     arena_.reserve(instances);
     log_.reserve_extra(std::size_t(logged) * instances);
@@ -296,11 +300,12 @@ T* BasicWorld<MaxC>::add(Entity entity, A&&... args) {
         return nullptr;
     // Everything that can fail comes first.
     pool->reserve_rows(1);
+    pool->reserve_direct(arena_.slots());
     ensure_list(*m, m->count + 1u);
     if (logged_.test(id))
         log_.reserve_extra(1);
     T* const value = pool->build_next(std::forward<A>(args)...);
-    insert_index(*m, id, pool->commit_row(entity.entity_idx));
+    insert_index(*m, id, pool->commit_row(entity.entity_idx, entity.entity_id));
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::added);
     return value;
@@ -321,12 +326,13 @@ void* BasicWorld<MaxC>::add_erased(Entity entity, ComponentId id) {
     if (!pool->ops().construct || refuse_change(*pool))
         return nullptr;
     pool->reserve_rows(1);
+    pool->reserve_direct(arena_.slots());
     ensure_list(*m, m->count + 1u);
     if (logged_.test(id))
         log_.reserve_extra(1);
     void* const value = pool->next_row();
     pool->ops().construct(value);
-    insert_index(*m, id, pool->commit_row(entity.entity_idx));
+    insert_index(*m, id, pool->commit_row(entity.entity_idx, entity.entity_id));
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::added);
     return value;

@@ -125,6 +125,7 @@ void BasicWorld<MaxC>::restore_pool(PoolBase& pool, const PoolBase& from, const 
     const bool logs = logged_.test(id), streams = streamed_.test(id);
     if (from.size() > pool.size())
         pool.reserve_rows(from.size() - pool.size());
+    pool.reserve_direct(arena_.slots());
     if (logs)
         log_.reserve_extra(2 * std::size_t(from.size()) + pool.size()); // gains, losses, and all of it lost when a copy throws
     for (u32 row = 0; row < from.size(); ++row)
@@ -182,6 +183,7 @@ void BasicWorld<MaxC>::restore_pool(PoolBase& pool, const PoolBase& from, const 
         pool.append_copies(from, row, count);
         row += count + 1;
     }
+    pool.index_rows([&](u32 owner) { return meta(owner).entity_id; });
     undo.pool = nullptr;
 }
 

@@ -16,7 +16,7 @@ constexpr u64 bits_between(u32 first, u32 last) {
 
 PoolBase::PoolBase(ComponentId id, const ComponentOps& ops, const Allocator& allocator, u32 block_rows)
     : blocks_(allocator), mask_(block_rows - 1), shift_(static_cast<u32>(std::countr_zero(block_rows))), stride_(ops.stride),
-      component_(id), ops_(&ops) {
+      component_(id), direct_(ops.direct), ops_(&ops), direct_pages_(allocator) {
     THRONG_ASSERT(std::has_single_bit(block_rows) && block_rows >= 64 && block_rows <= 4096);
     const u64 owners = to_line(u64(block_rows) * stride_ + (stride_ == 0 ? ops.size : 0));
     const u64 changes = to_line(owners + u64(block_rows) * sizeof(u32));
@@ -35,6 +35,18 @@ PoolBase::~PoolBase() {
     clear_rows();
     for (std::byte* memory : blocks_)
         blocks_.allocator().free(memory, block_bytes_, block_alignment_);
+    for (u64* page : direct_pages_)
+        blocks_.allocator().free(page, direct_page_rows * sizeof(u64), line_bytes);
+}
+
+void PoolBase::add_direct_pages(u64 slots) {
+    const std::size_t needed = (slots + direct_page_rows - 1) / direct_page_rows;
+    direct_pages_.reserve_extra(needed - direct_pages_.size());
+    while (direct_pages_.size() < needed) {
+        u64* const page = static_cast<u64*>(blocks_.allocator().allocate(direct_page_rows * sizeof(u64), line_bytes));
+        std::memset(page, 0xff, direct_page_rows * sizeof(u64));
+        direct_pages_.push_back(page);
+    }
 }
 
 void PoolBase::add_blocks(u32 count) {
@@ -146,6 +158,8 @@ void PoolBase::clear_rows() {
             ops_->destroy(block(b), rows_in_block(b));
         std::memset(block(b) + changes_offset_, 0, block_bytes_ - changes_offset_);
     }
+    for (u64* page : direct_pages_)
+        std::memset(page, 0xff, direct_page_rows * sizeof(u64));
     size_ = 0;
 }
 
@@ -184,6 +198,8 @@ void PoolBase::permute_rows(u32* from) {
         set_changed(hole, spare_changed);
         from[hole] = hole;
     }
+    for (u32 dense = 0; direct_ && dense < size_; ++dense)
+        move_direct(owner(dense), dense);
 }
 
 void PoolBase::append_copies(const PoolBase& other, u32 row, u32 count) {
@@ -204,6 +220,7 @@ void PoolBase::copy_from(const PoolBase& other) {
     THRONG_ASSERT(ops_->copyable && component_ == other.component_ && mask_ == other.mask_);
     clear_rows();
     reserve_rows(other.size_);
+    reserve_direct(u64(other.direct_pages_.size()) * direct_page_rows);
     struct Undo {
         PoolBase* pool;
         ~Undo() {
@@ -219,6 +236,8 @@ void PoolBase::copy_from(const PoolBase& other) {
         std::memcpy(block(b) + changes_offset_, other.block(b) + changes_offset_, block_bytes_ - changes_offset_);
         size_ += count;
     }
+    for (u32 i = 0; i < other.direct_pages_.size(); ++i)
+        std::memcpy(direct_pages_[i], other.direct_pages_[i], direct_page_rows * sizeof(u64));
     undo.pool = nullptr;
 }
 

@@ -101,11 +101,15 @@ struct Random {
 } // namespace ecs_test
 
 namespace throng::detail {
-/// Reaches what no caller can: generations of 2^32 reuses, the row numbers of an entity.
+/// Reaches what no caller can: generations of 2^32 reuses, ids beyond 2^32, the row numbers of an entity.
 struct WorldTestAccess {
     template <class World>
     static void set_gen(World& world, u32 entity_idx, u32 gen) {
         world.meta(entity_idx).gen = gen;
+    }
+    template <class World>
+    static void set_last_entity_id(World& world, u64 id) {
+        world.last_entity_id_ = id;
     }
     template <class World>
     static u32 index_count(const World& world, u32 entity_idx) {

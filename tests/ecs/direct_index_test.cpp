@@ -1,0 +1,179 @@
+// Components with a direct index behave as their twins without one.
+#include "support.hpp"
+#include "throng/ecs.hpp"
+#include <doctest/doctest.h>
+#include <string>
+#include <vector>
+
+using namespace throng;
+
+namespace {
+template <bool Direct>
+struct Team {
+    int number = 0;
+};
+template <bool Direct>
+struct Title {
+    std::string text = {};
+};
+struct Other {
+    u64 value = 0;
+};
+} // namespace
+template <>
+inline constexpr bool throng::direct_index<Team<true>> = true;
+template <>
+inline constexpr bool throng::direct_index<Title<true>> = true;
+
+namespace {
+/// What differs between the twins, over all handles ever made.
+u32 differences(const World& world, const std::vector<Entity>& handles) {
+    u32 wrong = 0;
+    for (const Entity e : handles) {
+        const auto* plain = world.get<Team<false>>(e);
+        const auto* direct = world.get<Team<true>>(e);
+        wrong += world.has<Team<false>>(e) != world.has<Team<true>>(e);
+        wrong += (plain == nullptr) != (direct == nullptr) || (plain && plain->number != direct->number);
+        const auto* plain_title = world.get<Title<false>>(e);
+        const auto* direct_title = world.get<Title<true>>(e);
+        wrong += (plain_title == nullptr) != (direct_title == nullptr) || (plain_title && plain_title->text != direct_title->text);
+    }
+    u32 plain_sum = 0, direct_sum = 0;
+    world.each<Team<false>, Title<false>>(
+        [&](u32 idx, const Team<false>& t, const Title<false>& n) { plain_sum += idx * 31 + u32(t.number) + u32(n.text.size()); });
+    world.each<Team<true>, Title<true>>(
+        [&](u32 idx, const Team<true>& t, const Title<true>& n) { direct_sum += idx * 31 + u32(t.number) + u32(n.text.size()); });
+    return wrong + (plain_sum != direct_sum);
+}
+} // namespace
+
+TEST_SUITE("ecs") {
+    TEST_CASE("direct index: random operations, compared with types without one") {
+        World world({.block_rows = 64});
+        WorldSnapshot snapshot;
+        PartialSnapshot partial;
+        std::size_t known = 0; // handles of the snapshot; later ones end with a restore (their ids are given again, to others)
+        std::vector<Entity> handles;
+        ecs_test::Random random{17};
+        u32 wrong = 0;
+        for (int step = 0; step < 20'000; ++step) {
+            const Entity e = handles.empty() ? Entity{} : handles[random.below(u32(handles.size()))];
+            switch (random.below(12)) {
+            case 0:
+                handles.push_back(world.spawn(Team<false>{step}, Team<true>{step}));
+                break;
+            case 1:
+                handles.push_back(world.spawn(Title<true>{std::to_string(step)}, Title<false>{std::to_string(step)}, Other{}));
+                break;
+            case 2: {
+                const Prefab prefab = Prefab::of(Team<true>{step}, Team<false>{step}, Title<false>{"p"}, Title<true>{"p"});
+                Entity made[5];
+                CHECK(world.instantiate_n(prefab, made));
+                handles.insert(handles.end(), made, made + 5);
+                break;
+            }
+            case 3:
+                wrong += (world.add<Team<true>>(e, step) == nullptr) != (world.add<Team<false>>(e, step) == nullptr);
+                break;
+            case 4:
+                wrong += world.remove<Team<true>>(e) != world.remove<Team<false>>(e);
+                break;
+            case 5:
+                wrong += world.remove<Title<true>>(e) != world.remove<Title<false>>(e);
+                break;
+            case 6:
+                if (auto* team = world.mut<Team<true>>(e)) {
+                    team->number = -step;
+                    world.mut<Team<false>>(e)->number = -step;
+                    wrong += !world.pool<Team<true>>().changed(world.dense_index(e.entity_idx, component_id<Team<true>>()));
+                }
+                break;
+            case 7:
+            case 8:
+            case 9:
+                world.destroy(e);
+                break;
+            case 10: {
+                std::vector<Entity> doomed;
+                for (u32 i = 0; i < 6 && !handles.empty(); ++i)
+                    doomed.push_back(handles[random.below(u32(handles.size()))]);
+                world.destroy_batch(doomed);
+                break;
+            }
+            default:
+                if (step % 40 == 0)
+                    snapshot = world.snapshot(), known = handles.size();
+                else if (step % 40 == 1 && !snapshot.empty())
+                    wrong += world.restore(snapshot) != Error::none, handles.resize(known);
+                else if (step % 40 == 2)
+                    partial = world.snapshot_of<Team<true>, Team<false>, Title<true>, Title<false>>();
+                else if (step % 40 == 3 && !partial.empty())
+                    wrong += world.restore(partial) != Error::none;
+            }
+            if (Entity copies[2]; step % 90 == 0 && world.clone_n(e, copies))
+                handles.insert(handles.end(), copies, copies + 2);
+            if (step % 700 == 0) {
+                world.sort<Team<true>>([](const Team<true>& a, const Team<true>& b) { return a.number < b.number; });
+                world.sort_as<Title<true>, Team<true>>();
+            }
+            if (step % 500 == 0)
+                wrong += differences(world, handles);
+        }
+        CHECK(wrong + differences(world, handles) == 0);
+        CHECK(world.entity_count() > 0);
+    }
+
+    TEST_CASE("direct index: a handle stays dead when its slot's new id has the same low half") {
+        World world;
+        const Entity old = world.spawn(Team<true>{1});
+        world.destroy(old);
+        detail::WorldTestAccess::set_last_entity_id(world, (u64(1) << 32) + old.entity_id - 1);
+        const Entity fresh = world.spawn(Team<true>{2});
+        REQUIRE(fresh.entity_idx == old.entity_idx);
+        REQUIRE(u32(fresh.entity_id) == u32(old.entity_id));
+        CHECK(world.get<Team<true>>(old) == nullptr);
+        CHECK_FALSE(world.has<Team<true>>(old));
+        CHECK(world.mut<Team<true>>(old) == nullptr);
+        REQUIRE(world.get<Team<true>>(fresh) != nullptr);
+        CHECK(world.get<Team<true>>(fresh)->number == 2);
+    }
+
+    TEST_CASE("direct index: null, foreign and unused handles, and a type never used") {
+        World world;
+        const Entity e = world.spawn(Other{1});
+        CHECK(world.get<Team<true>>(e) == nullptr); // the pool is not there
+        CHECK(world.get<Team<true>>(Entity{}) == nullptr);
+        const Entity with = world.spawn(Team<true>{7});
+        CHECK(world.get<Team<true>>(e) == nullptr);
+        CHECK(world.get<Team<true>>(Entity{with.entity_id, 1'000'000, 0}) == nullptr);
+        CHECK(world.get<Team<true>>(Entity{with.entity_id, e.entity_idx, 0}) == nullptr);
+        CHECK(world.get<Team<true>>(Entity{}) == nullptr);
+    }
+
+    TEST_CASE("direct index: reserved rows need no allocation, and a failed one changes nothing") {
+        ecs_test::CountingMemory memory;
+        {
+            World world({.allocator = memory.allocator(), .block_rows = 64});
+            world.reserve<Team<true>>(5000);
+            u64 before = memory.allocations;
+            for (int i = 0; i < 5000; ++i)
+                world.spawn(Team<true>{i});
+            CHECK(memory.allocations == before);
+            for (u64 k = 0; k < 8; ++k) { // the next page, block or list fails in turn
+                World small({.allocator = memory.allocator(), .block_rows = 64});
+                memory.fail_at = memory.allocations + k;
+                Entity made;
+                try {
+                    made = small.spawn(Team<true>{3});
+                } catch (const std::bad_alloc&) {
+                    CHECK(small.entity_count() == 0);
+                }
+                memory.fail_at = ~u64(0);
+                if (!made)
+                    made = small.spawn(Team<true>{3});
+                CHECK(small.get<Team<true>>(made)->number == 3);
+            }
+        }
+        CHECK(memory.live_bytes == 0);
+    }
+}
