@@ -202,7 +202,7 @@ public:
     template <class... Ts>
     Entity spawn(Ts&&... values);
     /// World::instantiate; the prefab must live until the apply.
-    Entity instantiate(const Prefab& prefab);
+    Entity instantiate(const BasicPrefab<MaxC>& prefab);
     void destroy(Entity entity);
     /// World::add: a component that is there by then is kept, and the value dropped.
     template <class T, class... A>
@@ -277,8 +277,8 @@ private:
     World* world_;
 };
 
-using CommandQueue = BasicCommandQueue<128>;
-using Commands = BasicCommands<128>;
+using CommandQueue = BasicCommandQueue<default_max_components>;
+using Commands = BasicCommands<default_max_components>;
 
 } // namespace throng
 

@@ -39,11 +39,11 @@ inline constexpr CommandOps spawn_ops = make_command_ops<std::tuple<Ts...>>(Comm
 });
 
 template <class World>
-inline constexpr CommandOps instantiate_ops = make_command_ops<const Prefab*>(CommandTarget::made, [](void* world, Entity& target,
-                                                                                                      void* value, CommandQueueBase&) {
-    target = static_cast<World*>(world)->instantiate(**static_cast<const Prefab**>(value));
-    return bool(target);
-});
+inline constexpr CommandOps instantiate_ops =
+    make_command_ops<const typename World::Prefab*>(CommandTarget::made, [](void* world, Entity& target, void* value, CommandQueueBase&) {
+        target = static_cast<World*>(world)->instantiate(**static_cast<const typename World::Prefab**>(value));
+        return bool(target);
+    });
 
 inline constexpr CommandOps destroy_ops{CommandTarget::doomed, nullptr, nullptr};
 
@@ -145,9 +145,9 @@ Entity BasicCommands<MaxC>::spawn(Ts&&... values) {
 }
 
 template <u32 MaxC>
-Entity BasicCommands<MaxC>::instantiate(const Prefab& prefab) {
+Entity BasicCommands<MaxC>::instantiate(const BasicPrefab<MaxC>& prefab) {
     const Entity pending = queue_->next_pending(*lane_);
-    record<const Prefab*>(detail::instantiate_ops<World>, pending, &prefab);
+    record<const BasicPrefab<MaxC>*>(detail::instantiate_ops<World>, pending, &prefab);
     ++lane_->pending;
     return pending;
 }

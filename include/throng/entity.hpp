@@ -27,9 +27,12 @@ struct EntityMap {
 template <class T>
 inline constexpr bool maps_entities = requires(T& value, const EntityMap& map) { value.map_entities(map); };
 
-/// Number of a component type in this process, dense from 0 in order of first use. Never put it on the wire or in a file.
+/// Number of a component type in this process and for worlds of one MaxC, dense from 0 in order of first use. Types that only worlds
+/// of 256 know take no number away from worlds of 64. Never put it on the wire or in a file.
 using ComponentId = u16;
 inline constexpr ComponentId no_component = 0xffff;
+/// Component types of `World`, the world that is used where nothing is said.
+inline constexpr u32 default_max_components = 128;
 
 /// "No row": what dense lookups return for an absent component.
 inline constexpr u32 no_row = 0xffffffff;
@@ -44,25 +47,28 @@ inline constexpr bool direct_index = false;
 
 namespace detail {
 /// Id + 1 of the type, 0 before its first use. No dynamic initialiser, so static objects may use components too.
-template <class T>
+template <class T, u32 MaxC>
 inline u16 component_slot = 0;
-/// Gives the slot the next id unless it has one; returns its value. Any thread.
-u16 assign_component_slot(u16& slot);
+/// How many ids worlds of this MaxC have handed out.
+template <u32 MaxC>
+inline u16 component_slots = 0;
+/// Gives the slot the next id unless it has one; returns its value. Any thread; `assigned` is touched under a lock alone.
+u16 assign_component_slot(u16& slot, u16& assigned);
 /// The id if the type was ever used, else 0xffffffff: one compare against a limit then answers both questions.
-template <class T>
+template <class T, u32 MaxC>
 u32 known_component_id() {
-    return u32(__atomic_load_n(&component_slot<T>, __ATOMIC_RELAXED)) - 1u;
+    return u32(__atomic_load_n(&component_slot<T, MaxC>, __ATOMIC_RELAXED)) - 1u;
 }
 } // namespace detail
 
-/// The id of T; the first call for a type assigns it. Any thread. For the same ids in each run, let one thread use the types
-/// first, in a fixed order.
-template <class T>
+/// The id of T in worlds of MaxC; the first call for a type assigns it (under a lock), later ones are one load. Any thread. For the
+/// same ids in each run, let one thread use the types first, in a fixed order.
+template <class T, u32 MaxC = default_max_components>
 ComponentId component_id() {
     static_assert(std::is_same_v<T, std::remove_cv_t<std::remove_reference_t<T>>>, "a component type has no const, volatile or reference");
-    u16 slot = __atomic_load_n(&detail::component_slot<T>, __ATOMIC_RELAXED);
+    u16 slot = __atomic_load_n(&detail::component_slot<T, MaxC>, __ATOMIC_RELAXED);
     if (slot == 0) [[unlikely]]
-        slot = detail::assign_component_slot(detail::component_slot<T>);
+        slot = detail::assign_component_slot(detail::component_slot<T, MaxC>, detail::component_slots<MaxC>);
     return static_cast<ComponentId>(slot - 1);
 }
 

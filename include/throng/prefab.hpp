@@ -4,31 +4,24 @@
 
 namespace throng {
 
-/// Values of components, one per type, kept in id order, so that an instance sets its signature once and writes its row
-/// numbers in order, without an insertion. Needs copyable types. Move only; independent of any world, and of any limit of
-/// component types until it is instantiated. Thread rule: as a plain value; many threads may read it.
-class Prefab {
+namespace detail {
+/// What prefabs of any MaxC share: values by id, ids ascending.
+class PrefabValues {
 public:
-    explicit Prefab(Allocator allocator = default_allocator()) : entries_(allocator) {}
-    Prefab(Prefab&&) noexcept = default;
-    Prefab& operator=(Prefab&& other) noexcept;
-    ~Prefab();
+    u32 size() const { return static_cast<u32>(entries_.size()); }
+    /// Ids ascend with i < size().
+    ComponentId component(u32 i) const { return entries_[i].id; }
+    const ComponentOps& ops(u32 i) const { return *entries_[i].ops; }
+    const void* value(u32 i) const { return entries_[i].value; }
 
-    /// A prefab of these values, in any order. The types must differ.
-    template <class... Ts>
-    static Prefab of(Ts&&... values) {
-        Prefab prefab;
-        const bool added = (prefab.add(std::forward<Ts>(values)) && ... && true);
-        THRONG_ASSERT(added && "a component type appears twice in a prefab");
-        (void)added;
-        return prefab;
-    }
-    /// Adds a component; false, and no change, when the type is there already.
-    template <class T>
-    bool add(T&& value) {
-        using Component = std::remove_cvref_t<T>;
-        static_assert(std::is_copy_constructible_v<Component>, "a prefab copies its components");
-        const ComponentId id = component_id<Component>();
+protected:
+    explicit PrefabValues(Allocator allocator) : entries_(allocator) {}
+    PrefabValues(PrefabValues&&) noexcept = default;
+    PrefabValues& operator=(PrefabValues&& other) noexcept;
+    ~PrefabValues();
+
+    template <class Component, class T>
+    bool add_value(ComponentId id, T&& value) {
         const u32 position = lower_bound(id);
         if (position < entries_.size() && entries_[position].id == id)
             return false;
@@ -38,12 +31,6 @@ public:
         insert(position, {id, &component_ops<Component>, std::exchange(storage.memory, nullptr)});
         return true;
     }
-
-    u32 size() const { return static_cast<u32>(entries_.size()); }
-    /// Ids ascend with i < size().
-    ComponentId component(u32 i) const { return entries_[i].id; }
-    const ComponentOps& ops(u32 i) const { return *entries_[i].ops; }
-    const void* value(u32 i) const { return entries_[i].value; }
 
 private:
     struct Entry {
@@ -66,5 +53,33 @@ private:
 
     Array<Entry> entries_;
 };
+} // namespace detail
+
+/// Values of components, one per type, kept in id order, so that an instance sets its signature once and writes its row
+/// numbers in order, without an insertion. Needs copyable types. Move only; independent of any one world, for all worlds of MaxC.
+/// Thread rule: as a plain value; many threads may read it.
+template <u32 MaxC>
+class BasicPrefab : public detail::PrefabValues {
+public:
+    explicit BasicPrefab(Allocator allocator = default_allocator()) : PrefabValues(allocator) {}
+
+    /// A prefab of these values, in any order. The types must differ.
+    template <class... Ts>
+    static BasicPrefab of(Ts&&... values) {
+        BasicPrefab prefab;
+        const bool added = (prefab.add(std::forward<Ts>(values)) && ... && true);
+        THRONG_ASSERT(added && "a component type appears twice in a prefab");
+        (void)added;
+        return prefab;
+    }
+    /// Adds a component; false, and no change, when the type is there already.
+    template <class T>
+    bool add(T&& value) {
+        using Component = std::remove_cvref_t<T>;
+        static_assert(std::is_copy_constructible_v<Component>, "a prefab copies its components");
+        return add_value<Component>(component_id<Component, MaxC>(), std::forward<T>(value));
+    }
+};
+using Prefab = BasicPrefab<default_max_components>;
 
 } // namespace throng

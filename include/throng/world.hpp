@@ -7,4 +7,5 @@
 #include "throng/world_each.hpp"
 #include "throng/world_inline.hpp"
 #include "throng/world_partial.hpp"
+#include "throng/world_snapshot.hpp"
 #include "throng/world_sort.hpp"

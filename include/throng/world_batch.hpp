@@ -36,6 +36,7 @@ bool BasicWorld<MaxC>::clone_n(Entity entity, std::span<Entity> copies) {
         return false;
     const Signature<MaxC> signature = m->signature;
     PoolBase* pools[MaxC];
+    pools[0] = nullptr; // an entity may have no component
     u32 count = 0;
     u32 logged = 0;
     bool possible = true;
@@ -65,7 +66,7 @@ bool BasicWorld<MaxC>::spawn_built(std::span<Entity> entities, Build&& build) {
     static_assert(detail::all_different<Ts...>, "a component type appears twice");
     if (refuse_entity_change())
         return false;
-    PoolBase* pools[count] = {ensure_pool(component_id<Ts>(), component_ops<Ts>)...};
+    PoolBase* pools[count] = {ensure_pool(component_id<Ts, MaxC>(), component_ops<Ts>)...};
     u32 which[count];
     Signature<MaxC> signature;
     u32 logged = 0;
@@ -125,7 +126,7 @@ bool BasicWorld<MaxC>::spawn_n(std::span<Entity> entities, F&& f) {
         for (u32 i = 0; i < instances; ++i)
             f(i, pools[pools.size() - instances + i]...);
     };
-    call(static_cast<Pool<Ts>&>(*pools_[component_id<Ts>()])...);
+    call(static_cast<Pool<Ts>&>(*pools_[component_id<Ts, MaxC>()])...);
     return true;
 }
 

@@ -10,7 +10,7 @@ namespace throng {
 /// type that has readers costs one entry in a ring.
 /// Must end before its world. Move only. Thread rule: as the world's non-const functions. Memory: 1 bit an entity slot, from the
 /// world's allocator; allocates only when the world has grown since.
-template <class T, u32 MaxC = 128>
+template <class T, u32 MaxC = default_max_components>
 class BasicChangeReader {
 public:
     /// Makes the pool of T if absent. A type beyond MaxC is misuse: asserts.
@@ -95,7 +95,7 @@ public:
     bool changed(Entity entity) const {
         if (!world_->template has<T>(entity))
             return false;
-        const u32 dense = world_->dense_index(entity.entity_idx, component_id<T>());
+        const u32 dense = world_->dense_index(entity.entity_idx, component_id<T, MaxC>());
         return pool()->changed(dense) || state_->changed.test(entity.entity_idx);
     }
     /// Counts all changes and removals up to now as read.
@@ -107,19 +107,19 @@ public:
     }
 
 private:
-    PoolBase* pool() const { return world_->pool_of(component_id<T>()); }
+    PoolBase* pool() const { return world_->pool_of(component_id<T, MaxC>()); }
     BasicWorld<MaxC>* world_;
     detail::ChangeReaderState* state_;
 };
 template <class T>
-using ChangeReader = BasicChangeReader<T, 128>;
+using ChangeReader = BasicChangeReader<T, default_max_components>;
 
 template <u32 MaxC>
 template <class... Ts, class F>
 u32 BasicWorld<MaxC>::call_at(u32 slot, F& f) {
     constexpr u32 count = sizeof...(Ts);
     constexpr bool optional[count] = {detail::Term<Ts>::optional...};
-    const u32 ids[count] = {detail::known_component_id<typename detail::Term<Ts>::Component>()...};
+    const u32 ids[count] = {detail::known_component_id<typename detail::Term<Ts>::Component, MaxC>()...};
     u32 dense[count];
     for (u32 i = 0; i < count; ++i) {
         dense[i] = dense_index(slot, static_cast<ComponentId>(ids[i] < MaxC ? ids[i] : MaxC));

@@ -95,6 +95,7 @@ public:
     using Meta = EntityMeta<MaxC>;
     using Snapshot = BasicWorldSnapshot<MaxC>;
     using PartialSnapshot = BasicPartialSnapshot<MaxC>;
+    using Prefab = BasicPrefab<MaxC>;
     static constexpr u32 max_components = MaxC;
 
     /// Allocates nothing; pools and slots appear when first used.
@@ -171,7 +172,7 @@ public:
         if constexpr (direct_index<T>) {
             return row_of<T>(entity) != no_row;
         } else {
-            const u32 id = detail::known_component_id<T>();
+            const u32 id = detail::known_component_id<T, MaxC>();
             const Meta* m = find(entity);
             return m && id < MaxC && m->signature.test(id);
         }
@@ -180,7 +181,7 @@ public:
     template <class T>
     const T* get(Entity entity) const {
         const u32 dense = row_of<T>(entity);
-        return dense != no_row ? &static_cast<const Pool<T>&>(*pools_[detail::known_component_id<T>()])[dense] : nullptr;
+        return dense != no_row ? &static_cast<const Pool<T>&>(*pools_[detail::known_component_id<T, MaxC>()])[dense] : nullptr;
     }
     /// The same, writable; marks the row changed.
     template <class T>
@@ -188,7 +189,7 @@ public:
         const u32 dense = row_of<T>(entity);
         if (dense == no_row)
             return nullptr;
-        Pool<T>& pool = static_cast<Pool<T>&>(*pools_[detail::known_component_id<T>()]);
+        Pool<T>& pool = static_cast<Pool<T>&>(*pools_[detail::known_component_id<T, MaxC>()]);
         pool.mark_changed(dense);
         return &pool[dense];
     }
@@ -199,7 +200,7 @@ public:
         const u32 dense = row_of<T>(entity);
         if (dense == no_row)
             return nullptr;
-        Pool<T>& pool = static_cast<Pool<T>&>(*pools_[detail::known_component_id<T>()]);
+        Pool<T>& pool = static_cast<Pool<T>&>(*pools_[detail::known_component_id<T, MaxC>()]);
         pool.mark_changed_shared(dense);
         return &pool[dense];
     }
@@ -219,7 +220,7 @@ public:
     /// False if the handle is dead or the component absent.
     template <class T>
     bool remove(Entity entity) {
-        const u32 id = detail::known_component_id<T>();
+        const u32 id = detail::known_component_id<T, MaxC>();
         Meta* m = find(entity);
         if (!m || id >= MaxC || !m->signature.test(id))
             return false;
@@ -242,12 +243,12 @@ public:
     /// The same, but null for a type beyond MaxC.
     template <class T>
     Pool<T>* try_pool() {
-        return static_cast<Pool<T>*>(ensure_pool(component_id<T>(), component_ops<T>));
+        return static_cast<Pool<T>*>(ensure_pool(component_id<T, MaxC>(), component_ops<T>));
     }
     /// Null if nothing made it yet.
     template <class T>
     const Pool<T>* find_pool() const {
-        const u32 id = detail::known_component_id<T>();
+        const u32 id = detail::known_component_id<T, MaxC>();
         return id < MaxC ? static_cast<const Pool<T>*>(pools_[id]) : nullptr;
     }
     /// Memory for `count` more components of type T and as many entities, so that making them allocates nothing.
@@ -442,7 +443,7 @@ private:
     }
     template <class T>
     u32 row_of(Entity entity) const {
-        const u32 id = detail::known_component_id<T>();
+        const u32 id = detail::known_component_id<T, MaxC>();
         if constexpr (direct_index<T>) {
             // The index knows half of the ids; in a world that has used it up, the slot decides.
             if (((entity.entity_id | last_entity_id_) >> 32) == 0) [[likely]]
@@ -506,7 +507,7 @@ private:
 
     template <class T>
     PoolBase* pool_or_null() const {
-        const u32 id = detail::known_component_id<T>();
+        const u32 id = detail::known_component_id<T, MaxC>();
         return id < MaxC ? pools_[id] : nullptr;
     }
     template <class... Ts, class... Ws, class... Xs>
@@ -549,56 +550,7 @@ private:
     WorldOptions options_;
 };
 
-/// A row in each_row. Good inside the call.
-template <class T, u32 MaxC = 128>
-class Row {
-public:
-    Row(BasicWorld<MaxC>& world, Pool<T>& pool, u32 dense, u32 owner, bool shared)
-        : world_(&world), pool_(&pool), dense_(dense), owner_(owner), shared_(shared) {}
-    const T& operator*() const { return static_cast<const Pool<T>&>(*pool_)[dense_]; }
-    const T* operator->() const { return &**this; }
-    /// Writable; marks the row changed.
-    T& mut() const {
-        if (shared_)
-            pool_->mark_range_shared(dense_, dense_ + 1, true);
-        else
-            pool_->mark_changed(dense_);
-        return (*pool_)[dense_];
-    }
-    u32 dense() const { return dense_; }
-    u32 entity_idx() const { return owner_; }
-    Entity entity() const { return world_->entity_at(owner_); }
-
-private:
-    BasicWorld<MaxC>* world_;
-    Pool<T>* pool_;
-    u32 dense_;
-    u32 owner_;
-    bool shared_; // other workers mark rows of the same pool, never of the same 64
-};
-
-/// State of a world at one moment. Owns its memory (from the allocator of the world); independent of the world's life. Move only.
-template <u32 MaxC>
-class BasicWorldSnapshot {
-public:
-    BasicWorldSnapshot() = default;
-    BasicWorldSnapshot(BasicWorldSnapshot&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
-    BasicWorldSnapshot& operator=(BasicWorldSnapshot&& other) noexcept {
-        std::swap(state_, other.state_);
-        return *this;
-    }
-    ~BasicWorldSnapshot();
-    bool empty() const { return state_ == nullptr; }
-    /// The state, for reading as a world. Null if empty.
-    const BasicWorld<MaxC>* world() const { return state_; }
-
-private:
-    template <u32 N>
-    friend class BasicWorld;
-    BasicWorld<MaxC>* state_ = nullptr;
-};
-
-using World = BasicWorld<128>;
-using WorldSnapshot = BasicWorldSnapshot<128>;
+using World = BasicWorld<default_max_components>;
+using WorldSnapshot = BasicWorldSnapshot<default_max_components>;
 
 } // namespace throng

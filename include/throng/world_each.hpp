@@ -3,6 +3,35 @@
 #include "throng/world_inline.hpp"
 
 namespace throng {
+
+/// A row in each_row. Good inside the call.
+template <class T, u32 MaxC = default_max_components>
+class Row {
+public:
+    Row(BasicWorld<MaxC>& world, Pool<T>& pool, u32 dense, u32 owner, bool shared)
+        : world_(&world), pool_(&pool), dense_(dense), owner_(owner), shared_(shared) {}
+    const T& operator*() const { return static_cast<const Pool<T>&>(*pool_)[dense_]; }
+    const T* operator->() const { return &**this; }
+    /// Writable; marks the row changed.
+    T& mut() const {
+        if (shared_)
+            pool_->mark_range_shared(dense_, dense_ + 1, true);
+        else
+            pool_->mark_changed(dense_);
+        return (*pool_)[dense_];
+    }
+    u32 dense() const { return dense_; }
+    u32 entity_idx() const { return owner_; }
+    Entity entity() const { return world_->entity_at(owner_); }
+
+private:
+    BasicWorld<MaxC>* world_;
+    Pool<T>* pool_;
+    u32 dense_;
+    u32 owner_;
+    bool shared_; // other workers mark rows of the same pool, never of the same 64
+};
+
 namespace detail {
 
 /// Holds pools against structural change for the time of a loop.
@@ -186,7 +215,7 @@ bool BasicWorld<MaxC>::select(Filter<With<Ws...>, Without<Xs...>>, detail::Selec
     static_assert(detail::all_different<typename detail::Term<Ts>::Component..., Ws...>, "a component type appears twice");
     constexpr bool optional[count] = {detail::Term<Ts>::optional...}; // those of the filter come last, and are not
     out = {{pool_or_null<typename detail::Term<Ts>::Component>()..., pool_or_null<Ws>()...},
-           {detail::known_component_id<typename detail::Term<Ts>::Component>()..., detail::known_component_id<Ws>()...},
+           {detail::known_component_id<typename detail::Term<Ts>::Component, MaxC>()..., detail::known_component_id<Ws, MaxC>()...},
            count,
            {},
            {},
@@ -200,7 +229,7 @@ bool BasicWorld<MaxC>::select(Filter<With<Ws...>, Without<Xs...>>, detail::Selec
         if (out.driver == count || out.pools[i]->size() < out.pools[out.driver]->size())
             out.driver = i;
     }
-    const u32 excluded[sizeof...(Xs) + 1] = {component_id<Xs>()..., no_row}; // one whose first row the body adds counts, too
+    const u32 excluded[sizeof...(Xs) + 1] = {component_id<Xs, MaxC>()..., no_row}; // one whose first row the body adds counts, too
     for (const u32 id : excluded)
         if (id < MaxC)
             out.exclude.set(id);

@@ -30,7 +30,7 @@ struct Shape {
     bool fits = true;                  ///< all ids are below MaxC
 
     Shape() {
-        const u32 ids[] = {component_id<Ts>()...};
+        const u32 ids[] = {component_id<Ts, MaxC>()...};
         for (const u32 id : ids)
             fits = fits && id < MaxC;
         for (u32 i = 0; fits && i < sizeof...(Ts); ++i)
@@ -174,7 +174,8 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
         THRONG_ASSERT(shape.fits && "more component types than the world's MaxC");
         if (!shape.fits || refuse_entity_change())
             return {};
-        PoolBase* const pools[count] = {ensure_pool(component_id<std::remove_cvref_t<Ts>>(), component_ops<std::remove_cvref_t<Ts>>)...};
+        PoolBase* const pools[count] = {
+            ensure_pool(component_id<std::remove_cvref_t<Ts>, MaxC>(), component_ops<std::remove_cvref_t<Ts>>)...};
         for (PoolBase* pool : pools) {
             if (refuse_change(*pool))
                 return {};
@@ -254,7 +255,7 @@ void BasicWorld<MaxC>::place_batch(PoolBase* const* pools, u32 count, const Sign
 }
 
 template <u32 MaxC>
-bool BasicWorld<MaxC>::instantiate_n(const Prefab& prefab, std::span<Entity> entities) {
+bool BasicWorld<MaxC>::instantiate_n(const BasicPrefab<MaxC>& prefab, std::span<Entity> entities) {
     const u32 instances = static_cast<u32>(entities.size());
     const u32 count = prefab.size();
     PoolBase* pools[MaxC];
@@ -289,7 +290,7 @@ bool BasicWorld<MaxC>::instantiate_n(const Prefab& prefab, std::span<Entity> ent
 template <u32 MaxC>
 template <class T, class... A>
 T* BasicWorld<MaxC>::add(Entity entity, A&&... args) {
-    const ComponentId id = component_id<T>();
+    const ComponentId id = component_id<T, MaxC>();
     Meta* const m = find(entity);
     if (!m || id >= MaxC)
         return nullptr;
@@ -490,118 +491,6 @@ void BasicWorld<MaxC>::clear_changes() {
             pool->clear_changes();
 }
 
-template <u32 MaxC>
-void BasicWorld<MaxC>::reset_entities() {
-    for (PoolBase* pool : pools_)
-        if (pool)
-            pool->clear_rows();
-    arena_.reset();
-    lists_.rewind();
-    entity_count_ = 0;
-    log_.clear();
-}
-
-template <u32 MaxC>
-void BasicWorld<MaxC>::copy_state(const BasicWorld& from) {
-    struct Undo {
-        BasicWorld* world;
-        ~Undo() {
-            if (world)
-                world->reset_entities();
-        }
-    } undo{this};
-    reset_entities();
-    for (u32 id = 0; id < MaxC; ++id)
-        if (const PoolBase* source = from.pools_[id]; source && source->size() > 0)
-            ensure_pool(static_cast<ComponentId>(id), source->ops())->copy_from(*source);
-    arena_.copy_from(from.arena_);
-    for (u32 idx = 0; idx < arena_.slots(); ++idx) {
-        Meta& m = meta(idx);
-        if (m.overflow_log2 == 0)
-            continue;
-        u32* const list = lists_.take(m.overflow_log2);
-        std::memcpy(list, m.overflow_list(), m.count * sizeof(u32));
-        m.set_overflow_list(list);
-    }
-    log_.append(from.log_.data(), from.log_.size());
-    logged_ = from.logged_;
-    entity_count_ = from.entity_count_;
-    last_entity_id_ = from.last_entity_id_;
-    undo.world = nullptr;
-}
-
-template <u32 MaxC>
-Error BasicWorld<MaxC>::snapshot_into(Snapshot& out) const {
-    for (const PoolBase* pool : pools_)
-        if (pool && pool->size() > 0 && !pool->ops().copyable)
-            return Error::unsupported;
-    if (out.state_ && (out.state_->options_.block_rows != options_.block_rows || out.state_->inline_capacity_ != inline_capacity_))
-        out = Snapshot{};
-    if (!out.state_) {
-        void* memory = options_.allocator.allocate(sizeof(BasicWorld), alignof(BasicWorld));
-        out.state_ = ::new (memory) BasicWorld(options_);
-    }
-    out.state_->copy_state(*this);
-    // Marks that readers of changes took from the bits are still marks for the consumer of the bits.
-    streamed_.for_each([&](u32 id) {
-        if (pools_[id]->size() > 0)
-            out.state_->mark_owed(static_cast<ComponentId>(id), pools_[id]->change_stream()->owed());
-    });
-    return Error::none;
-}
-
-template <u32 MaxC>
-BasicWorldSnapshot<MaxC> BasicWorld<MaxC>::snapshot() const {
-    Snapshot result;
-    const Error error = snapshot_into(result);
-    THRONG_ASSERT(error == Error::none && "a component of the world cannot be copied");
-    (void)error;
-    return result;
-}
-
-template <u32 MaxC>
-template <class... Ts>
-requires(sizeof...(Ts) > 0 && (std::is_copy_constructible_v<Ts> && ...)) BasicWorldSnapshot<MaxC> BasicWorld<MaxC>::snapshot()
-const {
-    Signature<MaxC> named;
-    const u32 ids[] = {detail::known_component_id<Ts>()...};
-    for (const u32 id : ids)
-        if (id < MaxC)
-            named.set(id);
-    for (u32 id = 0; id < MaxC; ++id)
-        THRONG_ASSERT((!pools_[id] || pools_[id]->size() == 0 || named.test(id)) && "a component of the world is not listed");
-    return snapshot();
-}
-
-template <u32 MaxC>
-Error BasicWorld<MaxC>::restore(const Snapshot& snapshot) {
-    const BasicWorld* const from = snapshot.state_;
-    if (!from || from->options_.block_rows != options_.block_rows || from->inline_capacity_ != inline_capacity_)
-        return Error::unsupported;
-    for (const PoolBase* pool : pools_)
-        if (pool && refuse_change(*pool))
-            return Error::unsupported;
-    streamed_.for_each([&](u32 id) { pools_[id]->change_stream()->reserve_slots(from->arena_.slots()); });
-    struct Resync { // also when a copy throws
-        BasicWorld& world;
-        ~Resync() {
-            world.streamed_.for_each([&](u32 id) { world.pools_[id]->change_stream()->resync_all(*world.pools_[id]); });
-        }
-    } resync{*this};
-    copy_state(*from);
-    return Error::none;
-}
-
-template <u32 MaxC>
-BasicWorldSnapshot<MaxC>::~BasicWorldSnapshot() {
-    if (state_) {
-        const Allocator allocator = state_->options_.allocator;
-        state_->~BasicWorld<MaxC>();
-        allocator.free(state_, sizeof(*state_), alignof(BasicWorld<MaxC>));
-    }
-}
-
-extern template class BasicWorld<128>;
-extern template class BasicWorldSnapshot<128>;
+extern template class BasicWorld<default_max_components>;
 
 } // namespace throng

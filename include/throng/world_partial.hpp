@@ -1,6 +1,7 @@
 #pragma once
 // Partial snapshots and the memory report. Part of throng/world.hpp; do not include alone.
 #include "throng/world_changes.hpp"
+#include "throng/world_snapshot.hpp"
 
 namespace throng {
 
@@ -44,7 +45,7 @@ private:
     }
     Array<Part> parts_;
 };
-using PartialSnapshot = BasicPartialSnapshot<128>;
+using PartialSnapshot = BasicPartialSnapshot<default_max_components>;
 
 template <u32 MaxC>
 Error BasicWorld<MaxC>::snapshot_into(PartialSnapshot& out, std::span<const ComponentId> types) const {

@@ -105,6 +105,6 @@ private:
     const BasicWorld<MaxC>* world_;
     u32 entity_idx_;
 };
-using LazyEntity = BasicLazyEntity<128>;
+using LazyEntity = BasicLazyEntity<default_max_components>;
 
 } // namespace throng

@@ -18,8 +18,7 @@ u16 assign(u16& slot, u16& assigned) {
 }
 } // namespace
 
-u16 assign_component_slot(u16& slot) {
-    static u16 assigned = 0;
+u16 assign_component_slot(u16& slot, u16& assigned) {
     return assign(slot, assigned);
 }
 

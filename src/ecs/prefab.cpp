@@ -1,8 +1,8 @@
 #include "throng/prefab.hpp"
 
-namespace throng {
+namespace throng::detail {
 
-Prefab& Prefab::operator=(Prefab&& other) noexcept {
+PrefabValues& PrefabValues::operator=(PrefabValues&& other) noexcept {
     if (this != &other) {
         destroy_values();
         entries_ = std::move(other.entries_);
@@ -10,24 +10,24 @@ Prefab& Prefab::operator=(Prefab&& other) noexcept {
     return *this;
 }
 
-Prefab::~Prefab() {
+PrefabValues::~PrefabValues() {
     destroy_values();
 }
 
-u32 Prefab::lower_bound(ComponentId id) const {
+u32 PrefabValues::lower_bound(ComponentId id) const {
     u32 position = 0; // a prefab has a few dozen entries at most, and is built once
     while (position < entries_.size() && entries_[position].id < id)
         ++position;
     return position;
 }
 
-void Prefab::insert(u32 position, Entry entry) {
+void PrefabValues::insert(u32 position, Entry entry) {
     entries_.push_back(entry);
     for (u32 i = size() - 1; i > position; --i)
         std::swap(entries_[i], entries_[i - 1]);
 }
 
-void Prefab::destroy_values() {
+void PrefabValues::destroy_values() {
     for (const Entry& entry : entries_) {
         if (entry.ops->destroy)
             entry.ops->destroy(entry.value, 1);
@@ -36,4 +36,4 @@ void Prefab::destroy_values() {
     entries_.clear();
 }
 
-} // namespace throng
+} // namespace throng::detail

@@ -1,6 +1,5 @@
+#include "numbered.hpp"
 #include "support.hpp"
-#include "throng/ecs.hpp"
-#include <array>
 #include <doctest/doctest.h>
 #include <map>
 #include <string>
@@ -9,74 +8,16 @@
 
 // Component types by the hundred: this program has a process of its own, and its ids for itself.
 using namespace throng;
-using ecs_test::Random;
 using Access = throng::detail::WorldTestAccess;
 
+const std::array<ecs_test::TypeCalls, ecs_test::type_count> ecs_test::types =
+    ecs_test::all_calls(std::make_integer_sequence<int, ecs_test::type_count>{});
+
 namespace {
-constexpr int type_count = 128;
-/// Every fourth type is no plain bytes, every fourth from 1 on is larger.
-template <int N>
-struct C {
-    int value;
-};
-template <int N>
-    requires(N % 4 == 0)
-struct C<N> {
-    std::string text;
-    explicit C(int v = 0) : text(std::to_string(v)) {}
-};
-template <int N>
-    requires(N % 4 == 1)
-struct C<N> {
-    int value;
-    int more[7] = {};
-};
+using namespace ecs_test;
 struct OneTooMany {
     int value;
 };
-
-template <int N>
-int value_of(const C<N>& c) {
-    if constexpr (N % 4 == 0)
-        return std::stoi(c.text);
-    else
-        return c.value;
-}
-
-struct TypeCalls {
-    ComponentId (*id)();
-    bool (*add)(World&, Entity, int);
-    bool (*remove)(World&, Entity);
-    bool (*has)(const World&, Entity);
-    int (*get)(const World&, Entity);
-    u32 (*rows)(const World&);
-};
-template <int N>
-constexpr TypeCalls calls_of() {
-    return {[] { return component_id<C<N>>(); },
-            [](World& world, Entity e, int v) { return world.add<C<N>>(e, v) != nullptr; },
-            [](World& world, Entity e) { return world.remove<C<N>>(e); },
-            [](const World& world, Entity e) { return world.has<C<N>>(e); },
-            [](const World& world, Entity e) {
-                const C<N>* c = world.get<C<N>>(e);
-                return c ? value_of(*c) : -1;
-            },
-            [](const World& world) {
-                const Pool<C<N>>* pool = world.find_pool<C<N>>();
-                return pool ? pool->size() : 0u;
-            }};
-}
-template <int... Ns>
-constexpr std::array<TypeCalls, sizeof...(Ns)> all_calls(std::integer_sequence<int, Ns...>) {
-    return {calls_of<Ns>()...};
-}
-constexpr auto types = all_calls(std::make_integer_sequence<int, type_count>{});
-
-/// Types get their ids in the order of the table, whatever test runs first.
-void assign_ids() {
-    for (u32 i = 0; i < type_count; ++i)
-        REQUIRE(types[i].id() == i);
-}
 
 /// count == number of types, and the list leads, in id order, to rows that know their owner.
 u32 broken_indices(const World& world, Entity e) {
@@ -95,7 +36,7 @@ u32 broken_indices(const World& world, Entity e) {
 
 TEST_SUITE("ecs") {
     TEST_CASE("E7 row numbers match the signature under random operations, against an oracle") {
-        assign_ids();
+        REQUIRE(assign_ids() == 0);
         for (const u32 inline_indices : {8u, 24u}) {
             World world({.block_rows = 64, .inline_indices = inline_indices});
             std::vector<Entity> entities;
@@ -147,7 +88,7 @@ TEST_SUITE("ecs") {
         }
     }
     TEST_CASE("E8 the type beyond MaxC is refused") {
-        assign_ids();
+        REQUIRE(assign_ids() == 0);
         CHECK(component_id<OneTooMany>() == 128);
         World world;
         const Entity e = world.spawn(C<1>{7});
@@ -176,7 +117,7 @@ TEST_SUITE("ecs") {
         CHECK(larger.get<OneTooMany>(larger.spawn(OneTooMany{5}, C<4>(6)))->value == 5);
     }
     TEST_CASE("E11 destroying an entity takes one row out of each of its pools") {
-        assign_ids();
+        REQUIRE(assign_ids() == 0);
         World world;
         std::vector<Entity> entities;
         for (int i = 0; i < 50; ++i) {
@@ -195,7 +136,7 @@ TEST_SUITE("ecs") {
         CHECK(world.entity_count() == 49);
     }
     TEST_CASE("E16 a prefab is sorted, rejects repeats, and inserts nothing") {
-        assign_ids();
+        REQUIRE(assign_ids() == 0);
         World world;
         Prefab prefab;
         CHECK(prefab.add(C<9>{90}));
@@ -237,12 +178,13 @@ TEST_SUITE("ecs") {
         CHECK(world.instantiate_n(prefab, {}));
     }
     TEST_CASE("E16 a prefab of all types overflows the inline list") {
-        assign_ids();
+        REQUIRE(assign_ids() == 0);
         World world;
         Prefab prefab;
         [&]<int... Ns>(std::integer_sequence<int, Ns...>) {
             (static_cast<void>(prefab.add(C<type_count - 1 - Ns>{Ns})), ...);
-        }(std::make_integer_sequence<int, type_count>{});
+        }
+        (std::make_integer_sequence<int, type_count>{});
         std::vector<Entity> many(100);
         CHECK(world.instantiate_n(prefab, many));
         u32 wrong = 0;
