@@ -307,7 +307,7 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
     const View view = server_.view(client);
     Difference found;
     const auto look = [&](Entity entity) {
-        if (found)
+        if (found || (unhoused_allowed && !server_.net_id(entity)))
             return;
         const bool visible = is_visible(entity);
         const std::byte* const row = spatial ? row_of(world_, entity.entity_idx, spatial->id) : nullptr;

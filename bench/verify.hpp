@@ -32,6 +32,9 @@ struct Difference {
 /// server's world must not have changed since Server::tick. One thread at a time.
 class Verifier {
 public:
+    /// Where chunks_max is small: entities without a net id are replicated to nobody, whatever their place.
+    bool unhoused_allowed = false;
+
     Verifier(const throng::Protocol& protocol, const throng::World& server_world, throng::Server& server);
 
     /// The first difference, or none: in order of the server's slots, then of components and fields; ghosts come last, in

@@ -198,12 +198,17 @@ struct ByteReader {
 };
 } // namespace
 
+// What a recording may hold; writer and reader agree.
+static constexpr double frame_s_max = 3600;
+static constexpr std::int64_t speed_max = 100'000'000; // cm/s
 static std::int64_t centi(float v) { return std::llround(static_cast<double>(v) * 100); }
 
 std::string write_recording(const Trace& trace, std::vector<std::byte>& out) {
     const std::uint32_t frames = trace.frame_count();
     if (frames == 0 || trace.sample_count() == 0)
         return "there is nothing to write";
+    if (!(trace.frame_s <= frame_s_max))
+        return "its frames are more than an hour apart";
     for (std::uint32_t f = 0; f < frames; ++f)
         if (std::fabs(trace.time_s[f] - trace.time_s[0] - f * trace.frame_s) > trace.frame_s * 0.01)
             return "frame " + std::to_string(f) + " is not evenly spaced: at " + std::to_string(trace.time_s[f]) + " s";
@@ -238,6 +243,8 @@ std::string write_recording(const Trace& trace, std::vector<std::byte>& out) {
             Predictor::Cm& last = predictor.last[trace.id[i]];
             Predictor::Cm cm;
             cm.x = centi(trace.x[i]), cm.y = centi(trace.y[i]), cm.z = centi(trace.z[i]), cm.speed = centi(trace.speed[i]);
+            if (std::abs(cm.speed) > speed_max)
+                return "a speed out of range: " + std::to_string(trace.speed[i]) + " m/s";
             cm.heading = static_cast<std::uint32_t>(std::llround(trace.heading[i] * (heading_steps / (2 * pi)))) % heading_steps;
             cm.known = true;
             flat = flat && cm.z == 0;
@@ -301,7 +308,7 @@ static const char* decode_recording(TraceReader& reader, const TraceLimits& limi
     const auto packed_bytes = take<std::uint32_t>(head);
     if (frames == 0 || frames > limits.frames_max || samples == 0 || samples > limits.samples_max || entities > samples)
         return "the header holds counts outside the limits";
-    if (!(frame_s >= 0 && frame_s <= 3600 && first_s >= -1e9 && first_s <= 1e9) || (frame_s == 0 && frames > 1))
+    if (!(frame_s >= 0 && frame_s <= frame_s_max && first_s >= -1e9 && first_s <= 1e9) || (frame_s == 0 && frames > 1))
         return "the header holds impossible times";
     if (flags > flag_flat || total > std::uint64_t(samples) * 50 + std::uint64_t(frames) * 20 || packed_bytes > total + 1024)
         return "the header holds impossible sizes";
@@ -356,7 +363,7 @@ static const char* decode_recording(TraceReader& reader, const TraceLimits& limi
             // Sums stay below 2^40 for any accepted input, so they cannot overflow.
             constexpr std::int64_t limit = std::int64_t(1) << 40;
             cm.speed = last.speed + std::clamp(streams[speeds].signed_number(), -limit, limit);
-            if (cm.speed > 100'000'000 || cm.speed < -100'000'000)
+            if (std::abs(cm.speed) > speed_max)
                 return "a speed out of range";
             cm.x = predictor.x(last, cm) + std::clamp(streams[xs].signed_number(), -limit, limit);
             cm.y = predictor.y(last, cm) + std::clamp(streams[ys].signed_number(), -limit, limit);

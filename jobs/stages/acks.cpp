@@ -159,7 +159,7 @@ constexpr i32 reliable_patience = 6;
 /// A message of tick t is lost when one of tick t + 2 or later has been acknowledged, or on a timeout. A lost one still counts if its
 /// ack comes, until it is forgotten.
 void Acks::infer_losses() {
-    const i32 timeout = std::max(static_cast<i32>(state.config.loss_timeout_ticks), 2 * client.round_trip_eighths / 8 + 4);
+    const i32 timeout = loss_timeout(state, client);
     for (u32 message = client.oldest_message; message != client.next_message; ++message) {
         MessageRecord& r = record(message);
         const i32 age = static_cast<i32>(present + 1 - r.tick);

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <type_traits>
 
 namespace throng {
 namespace {
@@ -27,6 +26,10 @@ private:
     u32 write_header(std::byte* out) const;
     bool close(Channel channel, Bytes message);
     MessageRecord& new_record();
+    template <class T>
+    void grow(Array<T>& ring, u32 size, u32 from, u32 to) const;
+    u32 oldest_section() const;
+    void reserve_rings(u32 messages, u32 sections);
 
     ServerState& state_;
     ClientState& client_;
@@ -50,32 +53,48 @@ u32 Assembler::write_header(std::byte* out) const {
     return write_state_header(out, header);
 }
 
+template <class T>
+void Assembler::grow(Array<T>& ring, u32 size, u32 from, u32 to) const {
+    const u32 old = ring.size();
+    Array<T> bigger(state_.config.allocator);
+    bigger.resize(size);
+    for (u32 i = from; i != to; ++i)
+        bigger[i & (size - 1)] = ring[i & (old - 1)];
+    ring = std::move(bigger);
+}
+
+u32 Assembler::oldest_section() const {
+    return client_.oldest_message == client_.next_message ? client_.next_section
+                                                          : client_.records[client_.oldest_message & (client_.records.size() - 1)].first;
+}
+
+/// A lost message is kept for two timeouts, and all after it with it. Room for that many ticks like the last two is made at once, so
+/// that a loss in a steady game, however late the first one comes, finds it there. (One tick may be a burst: a join.)
+void Assembler::reserve_rings(u32 messages, u32 sections) {
+    const u32 ticks = 2 * static_cast<u32>(loss_timeout(state_, client_)) + 2;
+    const u32 records_wanted = std::min(std::bit_ceil(std::min(messages, client_.tick_messages) * ticks), state_.config.records_max);
+    const u32 sections_wanted = std::bit_ceil(std::min(sections, client_.tick_sections) * ticks);
+    if (records_wanted > client_.records.size())
+        grow(client_.records, records_wanted, client_.oldest_message, client_.next_message);
+    if (sections_wanted > client_.sections.size())
+        grow(client_.sections, sections_wanted, oldest_section(), client_.next_section);
+    client_.tick_messages = messages;
+    client_.tick_sections = sections;
+}
+
 /// The next record of the ring; the ring grows to records_max, then the oldest message counts as lost.
 MessageRecord& Assembler::new_record() {
-    const auto grow = [&](auto& ring, u32 from, u32 to) {
-        const u32 old = ring.size(), now = old ? old * 2 : 16;
-        std::remove_reference_t<decltype(ring)> bigger(state_.config.allocator);
-        bigger.resize(now);
-        for (u32 i = from; i != to; ++i)
-            bigger[i & (now - 1)] = ring[i & (old - 1)];
-        ring = std::move(bigger);
-    };
     if (client_.next_message - client_.oldest_message == client_.records.size()) {
         if (client_.records.size() < state_.config.records_max)
-            grow(client_.records, client_.oldest_message, client_.next_message);
+            grow(client_.records, client_.records.size() * 2, client_.oldest_message, client_.next_message);
         else {
             give_up_oldest(state_, client_, worker_.counts);
             worker_.counts.limits |= limit_records;
         }
     }
     const u32 needed = worker_.lanes.size();
-    const auto first_kept = [&] {
-        return client_.oldest_message == client_.next_message
-                   ? client_.next_section
-                   : client_.records[client_.oldest_message & (client_.records.size() - 1)].first;
-    };
-    while (client_.next_section - first_kept() + needed > client_.sections.size())
-        grow(client_.sections, first_kept(), client_.next_section);
+    while (client_.next_section - oldest_section() + needed > client_.sections.size())
+        grow(client_.sections, client_.sections.size() * 2, oldest_section(), client_.next_section);
     MessageRecord& record = client_.records[client_.next_message & (client_.records.size() - 1)];
     record.tick = state_.tick;
     record.first = client_.next_section;
@@ -190,6 +209,7 @@ bool Assembler::oversize(const Send& send, const Part& part, u64 gone) {
 }
 
 void Assembler::run() {
+    const u32 first_message = client_.next_message, first_section = client_.next_section;
     bool open = true;
     for (u32 i = 0; open && i < client_.sends.size(); ++i) {
         const Send& send = client_.sends[i];
@@ -210,6 +230,7 @@ void Assembler::run() {
     if (!open)
         client_.attention = true;
     client_.tokens -= static_cast<i32>(client_bytes_ * 16);
+    reserve_rings(client_.next_message - first_message, client_.next_section - first_section);
     const u32 heartbeat = state_.config.heartbeat_ticks;
     const bool due = heartbeat && state_.tick - client_.last_sent_tick >= heartbeat;
     if (open && client_.last_sent_tick != state_.tick && (due || (client_.hash_wanted && client_.settled_tick == client_.hash_tick)))

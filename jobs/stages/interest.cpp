@@ -74,6 +74,7 @@ void rebuild_chunks(ServerState& state, ClientState& client, WorkerState& worker
     while (old < old_count)
         keep(client.chunks[old++]);
     client.chunks.resize(worker.merged.size());
+    client.sends.reserve(2 * client.chunks.capacity()); // a delta and a full section of each
     std::copy(worker.merged.begin(), worker.merged.end(), client.chunks.begin());
 }
 

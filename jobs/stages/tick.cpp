@@ -45,6 +45,39 @@ void flush(ServerState& state) {
         state.report.stages[static_cast<u32>(Stage::flush)].wall_ns += wall() - wall_start;
 }
 
+template <class T>
+void level(ServerState& state, Array<T> WorkerState::*list) {
+    u32 most = 0;
+    for (const WorkerState& worker : state.workers)
+        most = std::max(most, (worker.*list).capacity());
+    for (WorkerState& worker : state.workers)
+        (worker.*list).reserve(most);
+}
+
+/// Which worker is given what differs from run to run. So each gets room for what any of them has needed, and all of them together for
+/// what all have needed: or else a worker that comes late, or gets more than its share, would allocate in the middle of a steady game.
+void level_workers(ServerState& state) {
+    level(state, &WorkerState::moves);
+    level(state, &WorkerState::dangling);
+    level(state, &WorkerState::cells);
+    level(state, &WorkerState::numbers);
+    level(state, &WorkerState::merged);
+    level(state, &WorkerState::withdrawn);
+    level(state, &WorkerState::candidates);
+    level(state, &WorkerState::message);
+    level(state, &WorkerState::opaque);
+    level(state, &WorkerState::rows);
+    level(state, &WorkerState::lanes);
+    u32 blocks = 0;
+    for (const WorkerState& worker : state.workers)
+        blocks += worker.arena.used_blocks();
+    // A payload leaves an eighth of a block unused at most.
+    blocks += blocks / 8 + state.workers.size();
+    state.payload_blocks.provide(blocks);
+    for (WorkerState& worker : state.workers)
+        worker.arena.reserve_blocks(blocks);
+}
+
 void close_refused(ServerState& state) {
     for (u32 i = 0; i < state.closing.size(); ++i)
         if (!tick_newer(state.closing[i].at, state.tick)) {
@@ -77,6 +110,7 @@ const TickReport& Server::tick(TimeUs now) {
     run_assemble_stage(state);
     flush(state);
     close_refused(state);
+    level_workers(state);
 
     for (const WorkerState& worker : state.workers)
         add_counts(report, worker.counts);

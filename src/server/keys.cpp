@@ -4,7 +4,8 @@
 
 namespace throng {
 
-KeyTable::KeyTable(u32 workers, Allocator allocator) : allocator_(allocator), workers_(allocator) {
+KeyTable::KeyTable(u32 workers, Allocator allocator)
+    : allocator_(allocator), stock_(sizeof(Key) * block_keys, allocator), workers_(allocator) {
     THRONG_ASSERT(workers >= 1 && workers <= worker_count_max);
     workers_.reserve(workers);
     for (u32 i = 0; i < workers; ++i)
@@ -15,7 +16,7 @@ KeyTable::KeyTable(u32 workers, Allocator allocator) : allocator_(allocator), wo
 KeyTable::~KeyTable() {
     for (Worker& worker : workers_)
         for (Key* block : worker.blocks)
-            allocator_.free(block, sizeof(Key) * block_keys, 64);
+            stock_.give(reinterpret_cast<std::byte*>(block));
     allocator_.free(slots_, sizeof(std::atomic<u64>) * slot_count_, 64);
 }
 
@@ -36,8 +37,14 @@ void KeyTable::begin_tick(Tick) {
     if (slots != slot_count_ || epoch_ == 0xffffffffu)
         resize(slots);
     ++epoch_; // old slots are empty now
-    for (Worker& worker : workers_)
+    const u32 blocks = (last + last / 8) / block_keys + workers_.size();
+    stock_.provide(blocks);
+    for (Worker& worker : workers_) {
         worker.count = 0;
+        for (; worker.blocks.size() > 1; worker.blocks.pop_back())
+            stock_.give(reinterpret_cast<std::byte*>(worker.blocks.back()));
+        worker.blocks.reserve(blocks);
+    }
 }
 
 u32 KeyTable::total() const {
@@ -48,10 +55,7 @@ u32 KeyTable::total() const {
 }
 
 u64 KeyTable::bytes() const {
-    u64 sum = u64(slot_count_) * 8;
-    for (const Worker& worker : workers_)
-        sum += u64(worker.blocks.size()) * block_keys * sizeof(Key);
-    return sum;
+    return u64(slot_count_) * 8 + u64(stock_.count()) * block_keys * sizeof(Key);
 }
 
 KeyTable::Ref KeyTable::make(u32 index, u32 chunk, Tick baseline, u64 lanes, bool full) {
@@ -59,7 +63,7 @@ KeyTable::Ref KeyTable::make(u32 index, u32 chunk, Tick baseline, u64 lanes, boo
     const u32 at = worker.count;
     THRONG_ASSERT(at < 1u << 24);
     if (at / block_keys == worker.blocks.size()) {
-        auto* block = static_cast<Key*>(allocator_.allocate(sizeof(Key) * block_keys, 64));
+        auto* block = reinterpret_cast<Key*>(stock_.take());
         for (u32 i = 0; i < block_keys; ++i)
             new (&block[i]) Key;
         worker.blocks.push_back(block);

@@ -6,10 +6,52 @@
 // the output: a payload depends on its key alone.
 #include "src/server/mirror.hpp"
 #include <atomic>
+#include <mutex>
 
 namespace throng {
 
 inline constexpr u32 worker_count_max = 255;
+
+/// Blocks of memory that workers take during a tick and give back after it. How much each of them needs depends on who was given what
+/// work, and differs from run to run; what all of them need together does not. So they share one stock, and it grows with that.
+class BlockStock {
+public:
+    BlockStock(u32 block_bytes, Allocator allocator) : block_bytes_(block_bytes), allocator_(allocator), free_(allocator) {}
+    ~BlockStock() {
+        for (std::byte* block : free_)
+            allocator_.free(block, block_bytes_, 64);
+    }
+    BlockStock(const BlockStock&) = delete;
+    BlockStock& operator=(const BlockStock&) = delete;
+
+    /// Thread-safe. Allocates when none is left.
+    std::byte* take() {
+        const std::lock_guard guard(lock_);
+        if (free_.empty()) {
+            ++count_;
+            return static_cast<std::byte*>(allocator_.allocate(block_bytes_, 64));
+        }
+        std::byte* block = free_.back();
+        free_.pop_back();
+        return block;
+    }
+    /// The rest is serial. There is room for it in the list.
+    void give(std::byte* block) { free_.push_back(block); }
+    /// Makes the stock at least `count` blocks, those that are taken included.
+    void provide(u32 count) {
+        free_.reserve(count > count_ ? count : count_);
+        for (; count_ < count; ++count_)
+            free_.push_back(static_cast<std::byte*>(allocator_.allocate(block_bytes_, 64)));
+    }
+    u32 count() const { return count_; }
+
+private:
+    u32 block_bytes_;
+    u32 count_ = 0; // taken ones included
+    Allocator allocator_;
+    std::mutex lock_;
+    Array<std::byte*> free_;
+};
 
 struct Part {
     const std::byte* data;
@@ -40,7 +82,8 @@ public:
     KeyTable(const KeyTable&) = delete;
     KeyTable& operator=(const KeyTable&) = delete;
 
-    /// Forgets all keys; grows the table when the last tick filled it beyond a quarter.
+    /// Forgets all keys; grows the table when the last tick filled it beyond a quarter, and the blocks so that any worker may make as
+    /// many keys as all did.
     void begin_tick(Tick tick);
     /// Finds or makes a key. Concurrent for different workers.
     Ref find(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full);
@@ -68,6 +111,7 @@ private:
     Ref make(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full);
 
     Allocator allocator_;
+    BlockStock stock_; // before the workers, which hold blocks of it
     Array<Worker> workers_;
     std::atomic<u64>* slots_ = nullptr; // epoch << 32 | ref
     u32 slot_count_ = 0;
@@ -75,40 +119,43 @@ private:
     void resize(u32 slots);
 };
 
-/// Memory of one worker that lives for a tick: payloads, part lists. Blocks are kept for the next tick.
+/// Memory of one worker that lives for a tick: payloads, part lists. The first block is kept, others go back to the stock.
 class TickArena {
 public:
-    explicit TickArena(Allocator allocator) : allocator_(allocator), blocks_(allocator) {}
+    static constexpr u32 block_bytes = 1u << 20;
+    /// The stock, of blocks of this size, outlives the arena and frees nothing that it has not got back.
+    TickArena(BlockStock& stock, Allocator allocator) : stock_(&stock), blocks_(allocator) {}
     TickArena(TickArena&&) = default;
     TickArena& operator=(TickArena&&) = default;
     ~TickArena() {
         for (std::byte* block : blocks_)
-            allocator_.free(block, block_bytes, 64);
+            stock_->give(block);
     }
-    static constexpr u32 block_bytes = 1u << 20;
+    /// Serial, like what follows; room and take belong to the worker.
     void reset() {
-        current_ = 0;
+        while (blocks_.size() > 1) {
+            stock_->give(blocks_.back());
+            blocks_.pop_back();
+        }
         used_ = 0;
     }
+    /// Blocks that hold something.
+    u32 used_blocks() const { return blocks_.size() - (blocks_.size() == 1 && used_ == 0); }
+    void reserve_blocks(u32 count) { blocks_.reserve(count); }
     /// At least `bytes` (<= block_bytes) of room; take() what was used.
     std::span<std::byte> room(u32 bytes) {
-        if (blocks_.size() == 0 || block_bytes - used_ < bytes) {
-            if (blocks_.size() != 0)
-                ++current_;
-            if (current_ >= blocks_.size())
-                blocks_.push_back(static_cast<std::byte*>(allocator_.allocate(block_bytes, 64)));
+        if (blocks_.empty() || block_bytes - used_ < bytes) {
+            blocks_.push_back(stock_->take());
             used_ = 0;
         }
-        return {blocks_[current_] + used_, block_bytes - used_};
+        return {blocks_.back() + used_, block_bytes - used_};
     }
     void take(u32 bytes) { used_ += bytes; }
-    u64 bytes() const { return u64(blocks_.size()) * block_bytes; }
 
 private:
-    Allocator allocator_;
+    BlockStock* stock_;
     Array<std::byte*> blocks_;
-    u32 current_ = 0;
-    u32 used_ = 0;
+    u32 used_ = 0; // of the last one
 };
 
 } // namespace throng

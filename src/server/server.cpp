@@ -22,12 +22,12 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), moves(c.allocator), dangling(c.allocator),
       bound_now(c.allocator), unbound_alive(c.allocator), homeless(c.allocator), closing(c.allocator), clients(c.allocator),
       keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator),
-      key_starts(c.allocator), key_order(c.allocator), workers(c.allocator) {
+      key_starts(c.allocator), key_order(c.allocator), payload_blocks(TickArena::block_bytes, c.allocator), workers(c.allocator) {
     if (!executor)
         executor = own_executor.get();
     workers.reserve(executor->worker_count());
     for (u32 i = 0; i < executor->worker_count(); ++i) {
-        workers.push_back(WorkerState(c.allocator));
+        workers.push_back(WorkerState(payload_blocks, c.allocator));
         workers.back().scratch =
             new (c.allocator.allocate(sizeof(SectionScratch), alignof(SectionScratch))) SectionScratch(p.dictionary(), c.allocator);
     }
@@ -265,6 +265,8 @@ bool Server::visible(ClientId client, Entity entity) const {
 }
 
 void Server::each_visible(ClientId client, void (*f)(void*, Entity), void* context) const {
+    if (client >= state_->clients.size())
+        return;
     for (const ClientChunk& view : state_->clients[client].chunks) {
         const Chunk& chunk = state_->mirror.chunk(view.chunk);
         for (u32 lane = 0; lane < lane_count; ++lane)
@@ -294,8 +296,7 @@ ServerMemory Server::memory() const {
     }
     memory.mirror_bytes = state_->mirror.bytes();
     memory.other_bytes = state_->keys.bytes() + state_->slots.capacity() * sizeof(Slot);
-    for (const WorkerState& worker : state_->workers)
-        memory.other_bytes += worker.arena.bytes();
+    memory.other_bytes += u64(state_->payload_blocks.count()) * TickArena::block_bytes;
     return memory;
 }
 

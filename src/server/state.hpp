@@ -100,6 +100,7 @@ struct ClientState {
     i32 round_trip_eighths = 32; // smoothed, in 1/8 ticks
     // this tick
     Array<Send> sends;
+    u32 tick_messages = 0, tick_sections = 0; // sent in the last tick
     Array<AckBlock> acks; // inbox, filled by receive, emptied by the acks stage
     Array<UnappliedSection> unapplied;
     Array<Hidden> hidden;  // sorted by entity_idx
@@ -118,8 +119,8 @@ struct ClientState {
 
 /// Counters and scratch of one worker, on lines of its own.
 struct alignas(128) WorkerState {
-    explicit WorkerState(Allocator a)
-        : arena(a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), candidates(a), message(a), opaque(a), rows(a),
+    WorkerState(BlockStock& payloads, Allocator a)
+        : arena(payloads, a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), candidates(a), message(a), opaque(a), rows(a),
           lanes(a) {}
     WorkerState(WorkerState&&) = default;
     WorkerState& operator=(WorkerState&&) = default;
@@ -215,6 +216,7 @@ struct ServerState {
     KeyTable keys;
     Array<u32> key_starts;          // encode: where each chunk's keys begin
     Array<KeyTable::Ref> key_order; // encode: keys by chunk
+    BlockStock payload_blocks; // of the workers' arenas
     Array<WorkerState> workers;
     TickReport report;
     bool adopt_world = false; // bind what the world holds already
@@ -245,6 +247,12 @@ struct ServerState {
 /// Lanes of `view` with state that the client has not acknowledged.
 inline u64 unacked(const ClientChunk& view, const Chunk& chunk, Tick now) {
     return (view.limbo | changed(chunk, view.baseline, now)) & view.known;
+}
+
+/// An unacknowledged message counts as lost after so many ticks, and is forgotten after twice as many.
+inline i32 loss_timeout(const ServerState& state, const ClientState& client) {
+    const i32 two_round_trips = 2 * client.round_trip_eighths / 8 + 4, least = static_cast<i32>(state.config.loss_timeout_ticks);
+    return two_round_trips > least ? two_round_trips : least;
 }
 
 /// R4, done lazily when a chunk is visited at `now`: while nothing known has changed and nothing is in limbo, the baseline follows the

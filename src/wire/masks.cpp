@@ -7,6 +7,19 @@ namespace {
 constexpr u32 plain_bits = 65;       // form bit and mask
 constexpr u32 gaps_head_bits = 10;   // form bit, count, Rice parameter
 constexpr u32 gaps_bits_max = plain_bits - gaps_head_bits - 1;
+
+/// Whether a mask, not empty, is shorter as a list of gaps.
+bool gaps_fit(u64 lanes) {
+    const u32 count = static_cast<u32>(std::popcount(lanes));
+    const u32 k = lane_mask_rice_bits(count, 64 - static_cast<u32>(std::countl_zero(lanes)) - count);
+    u32 bits = count * (1 + k), next = 0;
+    for (; bits <= gaps_bits_max && lanes != 0; lanes &= lanes - 1) {
+        const u32 lane = static_cast<u32>(std::countr_zero(lanes));
+        bits += (lane - next) >> k;
+        next = lane + 1;
+    }
+    return bits <= gaps_bits_max;
+}
 } // namespace
 
 u32 lane_mask_rice_bits(u32 count, u32 gap_sum) {
@@ -48,8 +61,10 @@ void write_lane_mask(BitWriter& writer, u64 lanes) {
 }
 
 u64 read_lane_mask(BitReader& reader) {
-    if (!reader.get_bit())
-        return reader.get(64);
+    if (!reader.get_bit()) {
+        const u64 lanes = reader.get(64);
+        return lanes != 0 && gaps_fit(lanes) ? 0 : lanes; // the encoder would have listed the gaps
+    }
     const u32 count = static_cast<u32>(reader.get(6)) + 1;
     const u32 k = static_cast<u32>(reader.get(3));
     const u64 code = reader.peek();

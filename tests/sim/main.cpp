@@ -159,11 +159,15 @@ Outcome run_seed(const Protocol& protocol, u64 seed, const Options& options) {
 
 int main(int count, char** values) {
     const Arguments arguments = parse(count, values);
+    if (arguments.executor == "tbb" && std::getenv("THRONG_NO_TBB")) {
+        std::puts("skipped: THRONG_NO_TBB is set");
+        return 77;
+    }
     set_assert_handler(on_assert);
     const auto protocol = make_protocol();
     const ExecutorHandle executor = make_executor(arguments);
     const ExecutorHandle other = make_threads_executor(arguments.same_bytes ? 3 : 1);
-    u64 failures = 0, messages = 0, checks = 0, compared = 0, unapplied = 0, lost = 0, hashes = 0;
+    u64 failures = 0, messages = 0, checks = 0, compared = 0, unapplied = 0, lost = 0, hashes = 0, malformed = 0, limit_drops = 0;
     u32 heal_max = 0;
     for (u64 seed = arguments.first; seed != arguments.first + arguments.count; ++seed) {
         Options options = arguments.options;
@@ -183,6 +187,8 @@ int main(int count, char** values) {
         unapplied += outcome.unapplied;
         lost += outcome.lost;
         hashes += outcome.hashes_equal;
+        malformed += outcome.malformed;
+        limit_drops += outcome.limit_drops;
         heal_max = std::max(heal_max, outcome.heal_ticks);
         if (outcome.failure.empty())
             continue;
@@ -198,10 +204,11 @@ int main(int count, char** values) {
             break; // one is enough
     }
     std::printf("%llu seeds, %llu failed; %llu messages, %llu lost, %llu sections unapplied, %llu entity checks, %llu fields compared, "
-                "%llu hashes equal, slowest heal %u ticks\n",
+                "%llu hashes equal, %llu times malformed, %llu drops at limits, slowest heal %u ticks\n",
                 static_cast<unsigned long long>(arguments.count), static_cast<unsigned long long>(failures),
                 static_cast<unsigned long long>(messages), static_cast<unsigned long long>(lost),
                 static_cast<unsigned long long>(unapplied), static_cast<unsigned long long>(checks),
-                static_cast<unsigned long long>(compared), static_cast<unsigned long long>(hashes), heal_max);
+                static_cast<unsigned long long>(compared), static_cast<unsigned long long>(hashes),
+                static_cast<unsigned long long>(malformed), static_cast<unsigned long long>(limit_drops), heal_max);
     return failures ? 1 : 0;
 }

@@ -19,9 +19,9 @@ void Failure::report(const char* pattern, ...) {
 }
 
 Peer::Peer(const Protocol& protocol, ClientBackend& inner, ClientId client_id, u32 peer_name, const ClientConfig& config,
-           const Truth& truth, Failure& failure)
-    : inner_(inner), world({.block_rows = 64}), client(world, protocol, *this, config), id(client_id), name(peer_name), truth_(truth),
-      failure_(failure) {}
+           const Truth& truth, Failure& failure, bool is_dirty, bool is_limited)
+    : inner_(inner), world({.block_rows = 64}), client(world, protocol, *this, config), id(client_id), name(peer_name), dirty(is_dirty),
+      limited(is_limited), truth_(truth), failure_(failure) {}
 
 void Peer::record_visible(Tick tick, const Server& server) {
     struct Context {
@@ -50,6 +50,8 @@ void Peer::poll(TimeUs now, ClientBackendSink& sink) {
 
 void Peer::on_message(Channel channel, Bytes message) {
     sink_->on_message(channel, message);
+    if (dirty)
+        return;
     // The head of a state message (docs/wire.md): kind, id, tick, age of the settled tick.
     constexpr std::size_t head_bytes = 8;
     if (message.size() < head_bytes || (static_cast<u8>(message[0]) & 0x7f) != 4 || !client.joined())
@@ -59,8 +61,9 @@ void Peer::on_message(Channel channel, Bytes message) {
         tick |= static_cast<Tick>(message[3 + i]) << (8 * i);
     const bool sections = message.size() > head_bytes;
     sections_heard |= sections;
-    if (sections && tick_newer(tick, newest_))
+    if (sections && (!any_newest_ || tick_newer(tick, newest_)))
         newest_ = tick;
+    any_newest_ |= sections;
     if (tracing)
         std::printf("          client %u gets %zu bytes of tick %u on %s, settled age %u\n", name, message.size(), tick,
                     channel == Channel::unreliable ? "unreliable" : "ordered", static_cast<u32>(message[7]));
@@ -72,7 +75,7 @@ void Peer::on_message(Channel channel, Bytes message) {
     check(tick);
     // R9: at a settled tick, with nothing newer applied, exactly the visible entities are shown.
     const u32 age = static_cast<u8>(message[7]);
-    if (age == 255 || tick_newer(newest_, tick - age))
+    if (age == 255 || (any_newest_ && tick_newer(newest_, tick - age)))
         return;
     const auto visible = visible_.find(tick - age);
     std::size_t shown = 0;
@@ -102,8 +105,10 @@ void Peer::check(Tick tick) {
         check_entity(entity, net, tick);
     }
     for (auto& [net, seen] : seen_) {
-        if (seen.shown && !seen.now)
+        if (seen.shown && !seen.now) {
             seen.removed_at = tick;
+            seen.removed = true;
+        }
         seen.shown = seen.now;
     }
 }
@@ -117,7 +122,7 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
         if (!was_visible(tick, net))
             failure_.report("client %u shows entity %u.%u by a message of tick %u, when it was not visible", name, net.index(),
                             net.generation(), tick);
-        if (tick_newer(seen.removed_at, tick))
+        if (seen.removed && tick_newer(seen.removed_at, tick))
             failure_.report("client %u: a message of tick %u brings entity %u.%u back, removed at %u", name, tick, net.index(),
                             net.generation(), seen.removed_at);
     }
@@ -140,7 +145,7 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
     if (truth->fingerprint != fingerprint(world, entity))
         failure_.report("client %u shows entity %u.%u otherwise than it was at its confirmed tick %u (message of tick %u): %s", name,
                         net.index(), net.generation(), confirmed, tick, describe(world, entity).c_str());
-    if (const Link* link = world.get<Link>(entity)) {
+    if (const Link* link = world.get<Link>(entity); link && !limited) { // beyond references_max they read as null
         check_link(net, confirmed, *truth, 0, link->first);
         check_link(net, confirmed, *truth, 1, link->second);
     }

@@ -18,12 +18,16 @@ class Peer final : public throng::ClientBackend, throng::ClientBackendSink {
 
 public:
     Peer(const throng::Protocol& protocol, throng::ClientBackend& inner, throng::ClientId id, throng::u32 name,
-         const throng::ClientConfig& config, const Truth& truth, Failure& failure);
+         const throng::ClientConfig& config, const Truth& truth, Failure& failure, bool is_dirty, bool is_limited);
 
     throng::World world;
     throng::Client client;
     const throng::ClientId id;
     const throng::u32 name; // never used again, unlike id
+    const bool dirty;        // its links damage what they carry: nothing it shows is checked
+    const bool limited;      // its limits are small: it may lack things, but what it shows is right
+    bool refused = false;    // the server is full
+    bool closed = false;     // by the server; its slot may be another's by now
     bool tracing = false;
     bool joined = false;
     bool sections_heard = false; // set by each message with sections
@@ -45,7 +49,10 @@ public:
 
 private:
     void on_connect() override { sink_->on_connect(); }
-    void on_disconnect() override { sink_->on_disconnect(); }
+    void on_disconnect() override {
+        closed = true;
+        sink_->on_disconnect();
+    }
     void on_message(throng::Channel channel, throng::Bytes message) override;
     void check(throng::Tick tick);
     void check_entity(throng::Entity entity, throng::NetId net, throng::Tick tick);
@@ -59,11 +66,13 @@ private:
     struct Seen {
         throng::u32 sequences[sequenced_components] = {};
         throng::Tick removed_at = 0;
+        bool removed = false;
         bool shown = false;
         bool now = false;
     };
     std::map<throng::NetId, Seen> seen_;
     throng::Tick newest_ = 0; // of all messages with sections
+    bool any_newest_ = false;
     throng::u64 checks_ = 0;
 };
 

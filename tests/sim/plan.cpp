@@ -73,9 +73,42 @@ Plan::Plan(u64 s) : seed(s) {
     blackouts = random.chance(0.3);
     if (rate_limits) // what waits in a slow link when the healing begins must fit into the time
         network.ordered = {8192, 4};
+    // later additions, so that seeds keep what they drew before
+    server.first_tick = random.pick({1u, 1u, 0xffff'fff0u, 0xffff'ff98u, 0xffff'ff38u, 0x7fff'ffc0u}); // ticks wrap under way
+    server.chunks_max = random.pick({1u << 20, 1u << 20, 1u << 20, 1u, 3u, 9u});
+    if (random.chance(0.15))
+        server.clients_max = 1 + random.below(clients_max);
+    if (random.chance(0.25)) {
+        network.raw = true;
+        dirty_share = random.pick({0.3, 0.6});
+        corrupt_percent = random.pick({1.0, 10.0, 40.0});
+    }
+    limited = client;
+    if (random.chance(0.25)) {
+        limited_share = random.pick({0.3, 0.6});
+        switch (random.below(6)) {
+        case 0:
+            limited.entities_max = random.pick({1u, 4u, 20u});
+            break;
+        case 1:
+            limited.chunks_max = random.pick({1u, 2u, 4u});
+            break;
+        case 2:
+            limited.references_max = random.pick({1u, 4u});
+            break;
+        case 3:
+            limited.sections_max = random.pick({1u, 3u});
+            break;
+        case 4:
+            limited.opaque_bytes_max = random.pick({16u, 200u});
+            break;
+        default:
+            limited.memory_bytes_max = random.pick({20'000u, 100'000u});
+        }
+    }
 }
 
-LinkConfig Plan::faulty_link(Random& random) const {
+LinkConfig Plan::faulty_link(Random& random, bool dirty) const {
     LinkConfig link;
     link.loss_percent = random.between(0, loss_percent);
     link.burst_enter_percent = burst_percent;
@@ -85,7 +118,9 @@ LinkConfig Plan::faulty_link(Random& random) const {
     link.reorder_percent = reorder_percent;
     link.reorder_extra_us = random.below(300'000);
     link.duplicate_percent = duplicate_percent;
-    link.truncate_percent = truncate_percent;
+    link.truncate_percent = network.raw && !dirty ? 0 : truncate_percent;
+    if (dirty)
+        link.corrupt_percent = corrupt_percent;
     if (rate_limits && random.chance(0.7)) {
         link.rate_bytes_per_s = static_cast<u64>(random.pick({3'000, 10'000, 40'000}));
         link.queue_bytes_max = 4096;

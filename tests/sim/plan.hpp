@@ -40,8 +40,8 @@ const char* to_string(Action action);
 
 struct Plan {
     explicit Plan(throng::u64 seed);
-    /// A link with this seed's kinds of faults.
-    throng::LinkConfig faulty_link(Random& random) const;
+    /// A link with this seed's kinds of faults; a dirty one damages frames, others never do in a raw network.
+    throng::LinkConfig faulty_link(Random& random, bool dirty) const;
 
     throng::u64 seed;
     throng::ServerConfig server;
@@ -62,6 +62,11 @@ struct Plan {
     double loss_percent = 0, burst_percent = 0, reorder_percent = 0, duplicate_percent = 0, truncate_percent = 0;
     throng::u32 delay_us_max = 0, jitter_us_max = 0;
     bool rate_limits = false, blackouts = false;
+    // Outsiders: clients that are not meant to end up right. They leave before the healing; the others must not notice them.
+    double dirty_share = 0;     // of clients: their links are raw and damage what they carry
+    double corrupt_percent = 0; // on those
+    double limited_share = 0;   // of clients: they get `limited`
+    throng::ClientConfig limited;
 };
 
 } // namespace throng_sim

@@ -36,25 +36,36 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
       world_({.block_rows = 64}), network_(plan_.network), server_(world_, protocol, network_.server(), plan_.server),
       actions_(plan_, random_, world_), verifier_(protocol, world_, server_) {
     actions_.tracing = options.trace;
+    verifier_.unhoused_allowed = plan_.server.chunks_max < 1000;
 }
 
 // ---------------------------------------------------------------------------------------------------- clients
 void Simulation::join(bool faults) {
     if (peers_.size() >= plan_.clients_max)
         return;
-    const LinkConfig down = faults ? plan_.faulty_link(random_) : LinkConfig{}, up = faults ? plan_.faulty_link(random_) : LinkConfig{};
+    Random kind(plan_.seed * 31 + names_); // of its own: seeds without outsiders draw what they drew without this
+    const bool dirty = faults && kind.chance(plan_.dirty_share), limited = faults && !dirty && kind.chance(plan_.limited_share);
+    const LinkConfig down = faults ? plan_.faulty_link(random_, dirty) : LinkConfig{};
+    const LinkConfig up = faults ? plan_.faulty_link(random_, dirty) : LinkConfig{};
     const ClientId id = network_.connect(down, up);
-    peers_.push_back(std::make_unique<Peer>(protocol_, network_.client(id), id, names_++, plan_.client, truth_, failure_));
+    const ClientConfig& config = limited ? plan_.limited : plan_.client;
+    peers_.push_back(std::make_unique<Peer>(protocol_, network_.client(id), id, names_++, config, truth_, failure_, dirty, limited));
     peers_.back()->tracing = options_.trace;
     if (options_.trace)
-        std::printf("          client %u connects in slot %u\n", peers_.back()->name, id);
+        std::printf("          client %u connects in slot %u%s%s\n", peers_.back()->name, id, dirty ? ", dirty" : "",
+                    limited ? ", limited" : "");
 }
 
 void Simulation::leave(std::size_t index) {
     if (options_.trace)
         std::printf("          client %u leaves\n", peers_[index]->name);
-    outcome_.checks += peers_[index]->checks();
-    network_.disconnect(peers_[index]->id);
+    const Peer& peer = *peers_[index];
+    outcome_.checks += peer.checks();
+    outcome_.limit_drops += peer.client.stats().limit_drops + peer.client.stats().references_dropped;
+    if (!peer.limited && !peer.dirty && (peer.client.stats().limit_drops || peer.client.stats().references_dropped))
+        failure_.report("client %u reached a limit", peer.name);
+    if (!peer.closed)
+        network_.disconnect(peer.id);
     peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
@@ -130,7 +141,7 @@ void Simulation::random_action() {
     if (action == Action::relink) {
         const Blackout blackout{now_, now_ + static_cast<TimeUs>(random_.range(200'000, 1'500'000))};
         for (const Direction direction : {Direction::down, Direction::up}) {
-            LinkConfig link = plan_.faulty_link(random_);
+            LinkConfig link = plan_.faulty_link(random_, peer.dirty);
             if (plan_.blackouts && random_.chance(0.7))
                 link.blackouts = {&blackout, 1};
             network_.set_link(peer.id, direction, link);
@@ -172,23 +183,42 @@ void Simulation::tick(bool faults) {
     check_promises();
     check_under_way();
     for (auto& peer : peers_) {
-        if (peer.get() == frozen_)
-            continue;
-        if (const Error error = peer->client.receive(now_); error != Error::none)
-            failure_.report("client %u: receive returned %s", peer->name, throng::to_string(error));
-        if (options_.trace) {
-            const ClientStats& stats = peer->client.stats();
-            std::printf("          client %u: %llu applied, %llu duplicates, %llu late, baseline %llu tombstone %llu overtaken %llu "
-                        "together %llu\n",
-                        peer->name, static_cast<unsigned long long>(stats.applied), static_cast<unsigned long long>(stats.duplicates),
-                        static_cast<unsigned long long>(stats.late_drops), static_cast<unsigned long long>(stats.unapplied_baseline),
-                        static_cast<unsigned long long>(stats.unapplied_tombstone),
-                        static_cast<unsigned long long>(stats.unapplied_overtaken),
-                        static_cast<unsigned long long>(stats.unapplied_together));
-        }
-        if (const Error error = peer->client.send(now_); error != Error::none && error != Error::limit_reached)
-            failure_.report("client %u: send returned %s", peer->name, throng::to_string(error));
+        if (peer.get() != frozen_)
+            receive(*peer);
     }
+    for (std::size_t i = peers_.size(); i-- > 0;)
+        if (peers_[i]->closed) {
+            if (!peers_[i]->dirty && !peers_[i]->refused && peers_[i]->id < plan_.server.clients_max)
+                failure_.report("client %u was closed by the server", peers_[i]->name);
+            leave(i);
+        }
+}
+
+void Simulation::receive(Peer& peer) {
+    const Error error = peer.client.receive(now_);
+    const ClientStats& stats = peer.client.stats();
+    if (peer.dirty) { // whatever it took: within its limits, and the world is what the client says it is
+        for (const u64 malformed : stats.malformed)
+            outcome_.malformed += malformed != 0;
+        if (peer.world.entity_count() != stats.spawns - stats.despawns || peer.world.entity_count() > plan_.client.entities_max)
+            failure_.report("client %u: its world does not hold what it counts", peer.name);
+    } else if (error == Error::limit_reached && !peer.client.joined() && plan_.server.clients_max < 100) {
+        peer.refused = true;
+    } else if (error != Error::none && !(error == Error::limit_reached && peer.limited)) {
+        failure_.report("client %u: receive returned %s", peer.name, throng::to_string(error));
+    }
+    if (peer.limited && (peer.world.entity_count() > plan_.limited.entities_max ||
+                         peer.client.ring_bytes() > std::max<std::size_t>(plan_.limited.memory_bytes_max, 1)))
+        failure_.report("client %u passed a limit: %u entities, %zu bytes", peer.name, peer.world.entity_count(), peer.client.ring_bytes());
+    if (options_.trace)
+        std::printf("          client %u: %llu applied, %llu duplicates, %llu late, baseline %llu tombstone %llu overtaken %llu "
+                    "together %llu\n",
+                    peer.name, static_cast<unsigned long long>(stats.applied), static_cast<unsigned long long>(stats.duplicates),
+                    static_cast<unsigned long long>(stats.late_drops), static_cast<unsigned long long>(stats.unapplied_baseline),
+                    static_cast<unsigned long long>(stats.unapplied_tombstone), static_cast<unsigned long long>(stats.unapplied_overtaken),
+                    static_cast<unsigned long long>(stats.unapplied_together));
+    if (const Error sent = peer.client.send(now_); sent != Error::none && sent != Error::limit_reached)
+        failure_.report("client %u: send returned %s", peer.name, throng::to_string(sent));
 }
 
 void Simulation::check_report(const TickReport& report, bool faults) {
@@ -199,14 +229,20 @@ void Simulation::check_report(const TickReport& report, bool faults) {
     if (report.encodes != report.keys)
         failure_.report("%llu encodes for %llu keys", static_cast<unsigned long long>(report.encodes),
                         static_cast<unsigned long long>(report.keys));
-    if (report.hashes_different)
+    const bool dirty = std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->dirty; });
+    const bool limited = std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->limited; });
+    if (report.hashes_different && !dirty && !limited)
         failure_.report("a client's state hash differs at a settled tick");
-    if (report.malformed_messages)
+    if (report.malformed_messages && !dirty)
         failure_.report("the server received a malformed message");
     // Limits show where they were made small, and only there.
     u32 possible = limit_backend_refused | limit_records | limit_opaque | limit_position;
     if (plan_.server.budget_bytes)
         possible |= limit_budget;
+    if (plan_.server.chunks_max < 1000)
+        possible |= limit_chunks;
+    if (plan_.server.clients_max < 100)
+        possible |= limit_clients;
     if (report.limits & ~possible)
         failure_.report("limits %x were reached", report.limits);
     if ((report.limits & limit_backend_refused) && plan_.network.unreliable.queue_messages_max > 64 &&
@@ -267,9 +303,8 @@ std::string unsettled(ServerState& state, ClientId id) {
         if (view.known == view.visible && !view.limbo && !open)
             continue;
         char line[300];
-        std::snprintf(line, sizeof line,
-                      "chunk %u visible %llx known %llx limbo %llx pending %llx unacked %llx, B %u in flight %u", view.chunk,
-                      static_cast<unsigned long long>(view.visible), static_cast<unsigned long long>(view.known),
+        std::snprintf(line, sizeof line, "chunk %u visible %llx known %llx limbo %llx pending %llx unacked %llx, B %u in flight %u",
+                      view.chunk, static_cast<unsigned long long>(view.visible), static_cast<unsigned long long>(view.known),
                       static_cast<unsigned long long>(view.limbo), static_cast<unsigned long long>(view.pending),
                       static_cast<unsigned long long>(open), view.baseline, view.in_flight);
         return line;
@@ -301,11 +336,15 @@ bool Simulation::heard() {
 }
 
 void Simulation::heal() {
+    for (std::size_t i = peers_.size(); i-- > 0;)
+        if (peers_[i]->dirty || peers_[i]->limited || peers_[i]->id >= plan_.server.clients_max)
+            leave(i);
     for (auto& peer : peers_) {
         network_.set_link(peer->id, Direction::down, {});
         network_.set_link(peer->id, Direction::up, {});
     }
-    while (peers_.size() < std::max(1u, plan_.clients_max - 1)) // some come late
+    server_.receive(now_);                                                                          // slots of those that left are free
+    while (peers_.size() < std::min(std::max(1u, plan_.clients_max - 1), plan_.server.clients_max)) // some come late
         join(false);
     still_since_ = server_.current_tick() + 1;
     for (auto& peer : peers_)

@@ -20,7 +20,7 @@ struct Outcome {
     std::string failure; // empty: none
     throng::OutputHash output;
     throng::u32 heal_ticks = 0;
-    throng::u64 messages = 0, checks = 0, compared = 0, unapplied = 0, lost = 0, hashes_equal = 0;
+    throng::u64 messages = 0, checks = 0, compared = 0, unapplied = 0, lost = 0, hashes_equal = 0, malformed = 0, limit_drops = 0, refused = 0;
 };
 
 class Simulation {
@@ -37,6 +37,7 @@ private:
     void view_action(Action action, Peer& peer);
     void join(bool faults);
     void leave(std::size_t index);
+    void receive(Peer& peer);
     Peer* any_joined();
     void look(Peer& peer);
     void heal();

@@ -83,10 +83,12 @@ void sequences(const World& world, Entity entity, u32 (&out)[sequenced_component
 }
 
 void Truth::record(const World& world, const Server& server) {
-    const Tick tick = server.current_tick();
-    if (ticks_.size() <= tick)
-        ticks_.resize(tick + 1);
-    auto& now = ticks_[tick];
+    if (ticks_.empty())
+        first_ = server.current_tick();
+    const Tick at = server.current_tick() - first_; // ticks wrap
+    if (ticks_.size() <= at)
+        ticks_.resize(at + 1);
+    auto& now = ticks_[at];
     world.each<Replicated>([&](Entity entity, const Replicated&) {
         const NetId id = server.net_id(entity);
         if (!id)
@@ -107,10 +109,11 @@ void Truth::record(const World& world, const Server& server) {
 }
 
 const EntityTruth* Truth::find(Tick tick, NetId id) const {
-    if (tick >= ticks_.size())
+    const Tick at = tick - first_;
+    if (at >= ticks_.size())
         return nullptr;
-    const auto found = ticks_[tick].find(id.value);
-    return found == ticks_[tick].end() ? nullptr : &found->second;
+    const auto found = ticks_[at].find(id.value);
+    return found == ticks_[at].end() ? nullptr : &found->second;
 }
 
 u64 Truth::entity_id_of(NetId id) const {

@@ -31,6 +31,7 @@ public:
     throng::u64 entity_id_of(throng::NetId id) const;
 
 private:
+    throng::Tick first_ = 0; // tick of ticks_[0]
     std::vector<std::unordered_map<throng::u64, EntityTruth>> ticks_;
     std::unordered_map<throng::u64, throng::u64> entity_ids_; // net id -> entity_id
 };

@@ -165,6 +165,21 @@ TEST_CASE("lane masks: round trip, never longer than 65 bits, and other bits are
     const std::byte short_input[1] = {std::byte{0xff}};
     BitReader truncated(short_input);
     CHECK(read_lane_mask(truncated) == 0);
+    // Each mask as the plain 64 bits: refused exactly where gaps are shorter.
+    u32 refused = 0;
+    for (const u64 mask : masks) {
+        std::byte out[16] = {}, plain[9] = {};
+        BitWriter writer(out), plain_writer(plain);
+        write_lane_mask(writer, mask);
+        plain_writer.put(0, 1);
+        plain_writer.put(mask, 64);
+        REQUIRE(plain_writer.finish() == 9);
+        BitReader reader(plain);
+        CHECK(read_lane_mask(reader) == (writer.bit_count() == 65 ? mask : 0));
+        refused += writer.bit_count() < 65;
+    }
+    CHECK(refused > 100);
+    CHECK(refused < masks.size());
 }
 
 TEST_CASE("byte masks: round trip, and empty or superfluous bytes are refused") {
