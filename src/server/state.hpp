@@ -120,8 +120,8 @@ struct ClientState {
 /// Counters and scratch of one worker, on lines of its own.
 struct alignas(128) WorkerState {
     WorkerState(BlockStock& payloads, Allocator a)
-        : arena(payloads, a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), candidates(a), message(a), opaque(a), rows(a),
-          lanes(a) {}
+        : arena(payloads, a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), candidates(a), message(a),
+          opaque(a), rows(a), lanes(a) {}
     WorkerState(WorkerState&&) = default;
     WorkerState& operator=(WorkerState&&) = default;
     TickReport counts; // summed into the report

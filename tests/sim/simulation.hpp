@@ -20,7 +20,8 @@ struct Outcome {
     std::string failure; // empty: none
     throng::OutputHash output;
     throng::u32 heal_ticks = 0;
-    throng::u64 messages = 0, checks = 0, compared = 0, unapplied = 0, lost = 0, hashes_equal = 0, malformed = 0, limit_drops = 0, refused = 0;
+    throng::u64 messages = 0, checks = 0, compared = 0, unapplied = 0, lost = 0, hashes_equal = 0, malformed = 0, limit_drops = 0,
+                refused = 0;
 };
 
 class Simulation {
