@@ -5,6 +5,7 @@
 #include "throng/world_changes.hpp"
 #include "throng/world_class.hpp"
 #include "throng/world_each.hpp"
+#include "throng/world_hooks.hpp"
 #include "throng/world_inline.hpp"
 #include "throng/world_partial.hpp"
 #include "throng/world_snapshot.hpp"

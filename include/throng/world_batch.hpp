@@ -1,5 +1,5 @@
 #pragma once
-// Clones and bulk spawns of BasicWorld. Part of throng/world.hpp; do not
+// Prefab instances, clones and bulk spawns of BasicWorld. Part of throng/world.hpp; do not
 // include alone.
 #include "throng/world_each.hpp"
 #include "throng/world_inline.hpp"
@@ -30,6 +30,86 @@ void BasicWorld<MaxC>::reserve_batch(PoolBase* const* pools, u32 count, u32 logg
 }
 
 template <u32 MaxC>
+void BasicWorld<MaxC>::place_batch(PoolBase* const* pools, u32 count, const Signature<MaxC>& signature, u32 logged,
+                                   std::span<Entity> entities) {
+    const u32 instances = static_cast<u32>(entities.size());
+    const u32 log2 = overflow_log2_for(count);
+    u32 rows[MaxC] = {};
+    for (u32 i = 0; i < count; ++i)
+        rows[i] = pools[i]->size();
+    constexpr u32 few = 8;
+    const bool in_one = log2 == 0 && count <= few && inline_capacity_ >= few; // what lies beyond `count` in a list means nothing
+    for (u32 k = 0; k < instances; ++k) {
+        entities[k] = occupy_slot(signature, count, log2);
+        Meta& m = meta(entities[k].entity_idx);
+        if (log2 != 0)
+            m.set_overflow_list(lists_.take(log2));
+        if (in_one) {
+            u32* const list = m.inline_list();
+            for (u32 i = 0; i < few; ++i)
+                list[i] = rows[i] + k;
+        } else {
+            u32* const list = m.list();
+            for (u32 i = 0; i < count; ++i)
+                list[i] = rows[i] + k;
+        }
+        if (logged != 0)
+            for (u32 i = 0; i < count; ++i)
+                if (logged_.test(pools[i]->component()))
+                    log_entry(entities[k], pools[i]->component(), StructureEvent::Kind::added);
+    }
+    // In pieces, so that the handles are read from memory once and not for each pool.
+    constexpr u32 piece = 1024;
+    u32 owners[piece];
+    for (u32 begin = 0; begin < instances; begin += piece) {
+        const u32 part = instances - begin < piece ? instances - begin : piece;
+        for (u32 k = 0; k < part; ++k)
+            owners[k] = entities[begin + k].entity_idx;
+        for (u32 i = 0; i < count; ++i)
+            pools[i]->own_uncommitted(begin, owners, part);
+    }
+    for (u32 i = 0; i < count; ++i) {
+        pools[i]->index_uncommitted(entities.data(), instances);
+        pools[i]->commit_rows(instances);
+    }
+}
+
+template <u32 MaxC>
+bool BasicWorld<MaxC>::instantiate_n(const BasicPrefab<MaxC>& prefab, std::span<Entity> entities) {
+    const u32 instances = static_cast<u32>(entities.size());
+    const u32 count = prefab.size();
+    PoolBase* pools[MaxC];
+    Signature<MaxC> signature;
+    u32 logged = 0;
+    if (count > MaxC || refuse_entity_change())
+        return false;
+    for (u32 i = 0; i < count; ++i) {
+        pools[i] = ensure_pool(prefab.component(i), prefab.ops(i));
+        THRONG_ASSERT(pools[i] && "more component types than the world's MaxC");
+        if (!pools[i] || refuse_change(*pools[i]))
+            return false;
+        signature.set(prefab.component(i));
+        logged += logged_.test(prefab.component(i));
+        pools[i]->reserve_rows(instances);
+        pools[i]->reserve_direct(u64(arena_.slots()) + instances);
+    }
+    arena_.reserve(instances);
+    log_.reserve_extra(std::size_t(logged) * instances);
+    const u32 log2 = overflow_log2_for(count);
+    if (log2 != 0)
+        lists_.prime(log2, instances);
+    detail::PendingRows pending{pools, instances};
+    for (; pending.built < count; ++pending.built)
+        pools[pending.built]->build_copies(prefab.value(pending.built), instances);
+    pending.keep = true;
+
+    place_batch(pools, count, signature, logged, entities);
+    if (signature.intersects(hooked_)) [[unlikely]]
+        notify_added(signature, entities);
+    return true;
+}
+
+template <u32 MaxC>
 bool BasicWorld<MaxC>::clone_n(Entity entity, std::span<Entity> copies) {
     const Meta* const m = find(entity);
     if (!m || refuse_entity_change())
@@ -54,6 +134,8 @@ bool BasicWorld<MaxC>::clone_n(Entity entity, std::span<Entity> copies) {
         pools[pending.built]->build_copies(pools[pending.built]->row(m->list()[pending.built]), instances);
     pending.keep = true;
     place_batch(pools, count, signature, logged, copies);
+    if (signature.intersects(hooked_)) [[unlikely]]
+        notify_added(signature, copies);
     return true;
 }
 
@@ -127,6 +209,7 @@ bool BasicWorld<MaxC>::spawn_n(std::span<Entity> entities, F&& f) {
             f(i, pools[pools.size() - instances + i]...);
     };
     call(static_cast<Pool<Ts>&>(*pools_[component_id<Ts, MaxC>()])...);
+    notify_spawned<Ts...>(entities);
     return true;
 }
 
@@ -146,7 +229,10 @@ bool BasicWorld<MaxC>::spawn_columns(std::span<Entity> entities, std::span<const
     const auto build = [&](u32 type, u32 from, u32 count, void* rows) {
         copies[type](rows, static_cast<const std::byte*>(first[type]) + std::size_t(from) * strides[type], count);
     };
-    return spawn_built<decltype(build)&, Ts...>(entities, build);
+    if (!spawn_built<decltype(build)&, Ts...>(entities, build))
+        return false;
+    notify_spawned<Ts...>(entities);
+    return true;
 }
 
 } // namespace throng

@@ -5,6 +5,7 @@
 #include "throng/arena.hpp"
 #include "throng/changes.hpp"
 #include "throng/executor.hpp"
+#include "throng/hooks.hpp"
 #include "throng/pool.hpp"
 #include "throng/prefab.hpp"
 #include "throng/resources.hpp"
@@ -211,11 +212,21 @@ public:
     /// Adds the value, or assigns it to the one that is there and marks that row changed. Null and failures as for add.
     template <class T>
     std::remove_cvref_t<T>* set(Entity entity, T&& value) {
-        if (std::remove_cvref_t<T>* const found = mut<std::remove_cvref_t<T>>(entity)) {
+        using Component = std::remove_cvref_t<T>;
+        if (Component* const found = mut<Component>(entity)) {
             *found = std::forward<T>(value);
-            return found;
+            return hooked_.test(component_id<Component, MaxC>()) ? notify_change<Component>(entity) : found;
         }
         return add<std::remove_cvref_t<T>>(entity, std::forward<T>(value));
+    }
+    /// Calls f(T&), marks the row changed and runs on_change hooks. Null if the handle is dead or the component absent (by then).
+    template <class T, class F>
+    T* patch(Entity entity, F&& f) {
+        T* const found = mut<T>(entity);
+        if (!found)
+            return nullptr;
+        f(*found);
+        return hooked_.test(component_id<T, MaxC>()) ? notify_change<T>(entity) : found;
     }
     /// False if the handle is dead or the component absent.
     template <class T>
@@ -226,6 +237,40 @@ public:
             return false;
         return remove_row(*m, entity, id);
     }
+
+    // --- hooks ---------------------------------------------------------------------------------------------------------
+    // f(World&, Entity) or f(World&, Entity, T&) is called at once, on the thread of the change, in order of registration. It may
+    // change structure, within the rules of loops that run. Order: add, spawn, prefabs, clones: all components of the entities are
+    // in place, with their values, then on_add by entity and by component id. remove: on_remove, with the component still in
+    // place, then the removal. destroy: for each entity on_destroy, then on_remove by component id, with everything in place; then
+    // all of them end. An entity that is destroyed inside a hook of a destruction ends together with it, and takes no components
+    // before. A hook is not called for what an earlier one has taken away, nor for a removal inside the same removal. Restores,
+    // snapshots and the world's end call none. A hook should not throw; if it does, what was about to end stays, and what was
+    // made is there. Without hooks for its types, a call costs a bit test.
+
+    /// Hooks inside hooks: one more asserts, and is not called.
+    static constexpr u32 hook_depth_max = 64;
+    /// 0 for a type beyond MaxC (asserts).
+    template <class T, class F>
+    HookId on_add(F&& f) {
+        return hook_component<T>(detail::HookKind::add, std::forward<F>(f));
+    }
+    /// Called by set and patch; not by mut and loops, whose writes come later than the call.
+    template <class T, class F>
+    HookId on_change(F&& f) {
+        return hook_component<T>(detail::HookKind::change, std::forward<F>(f));
+    }
+    template <class T, class F>
+    HookId on_remove(F&& f) {
+        return hook_component<T>(detail::HookKind::remove, std::forward<F>(f));
+    }
+    /// For every entity; f(World&, Entity).
+    template <class F>
+    HookId on_destroy(F&& f) {
+        return hook<int>(detail::HookKind::destroy, MaxC, std::forward<F>(f));
+    }
+    /// From now on it is not called. False if there is none of this id.
+    bool unhook(HookId id);
 
     // --- resources -----------------------------------------------------------------------------------------------------
     /// Values of which the world has one each. Not part of snapshots: restore leaves them as they are.
@@ -356,6 +401,17 @@ public:
             return false;
         return remove_row(*m, entity, id);
     }
+    /// add_erased for whoever writes the value afterwards: on_add waits for announce(). A removal before that calls no hook.
+    void* add_unannounced(Entity entity, ComponentId id);
+    /// on_change at the next announce(), unless the component is new then; for whoever writes rows through the pool.
+    void changed_unannounced(Entity entity, ComponentId id);
+    /// Calls the hooks that wait, in order. What is gone by then is passed over.
+    void announce() {
+        if (!unannounced_.empty()) [[unlikely]]
+            announce_all();
+    }
+    /// A component that has any hook (a destruction hook alone is none).
+    bool hooked(ComponentId id) const { return id < MaxC && hooked_.test(id); }
     /// Clears the change bits of all pools. Readers of changes (BasicChangeReader) lose nothing by it.
     void clear_changes();
     /// For a consumer that reads and clears a pool's change words itself: call before, each time. Gives back to the words what
@@ -481,6 +537,11 @@ private:
         return frozen() || pool.iterating();
     }
     bool refuse_change(const Signature<MaxC>& signature) const;
+    /// True, after an assertion, where the state of the world is one that no snapshot may hold or replace.
+    bool refuse_in_hook() const {
+        THRONG_ASSERT(hooks_.depth() == 0 && "no snapshot and no restore inside a hook");
+        return hooks_.depth() != 0;
+    }
     /// What can fail of making `instances` entities with rows in these pools: memory of everything but the values.
     void reserve_batch(PoolBase* const* pools, u32 count, u32 logged, u32 instances);
     /// Makes `entities` out of the built rows of the pools, which ascend by id. Cannot fail after reserve_batch.
@@ -496,6 +557,30 @@ private:
             moved.list()[moved.signature.rank(id)] = dense;
         }
     }
+    template <class T, class F>
+    HookId hook(detail::HookKind kind, u32 component, F&& f);
+    template <class T, class F>
+    HookId hook_component(detail::HookKind kind, F&& f);
+    void notify(detail::HookKind kind, u32 id, Entity entity);
+    void announce_all();
+    void* add_value_initialised(Entity entity, ComponentId id, bool announced);
+    void notify_added(const Signature<MaxC>& signature, std::span<const Entity> entities);
+    template <class... Ts>
+    void notify_spawned(std::span<const Entity> entities) {
+        Signature<MaxC> signature;
+        (signature.set(component_id<Ts, MaxC>()), ...);
+        if (signature.intersects(hooked_)) [[unlikely]]
+            notify_added(signature, entities);
+    }
+    bool notify_removing(Entity entity, u32 id);
+    template <class T>
+    T* notify_change(Entity entity) {
+        notify(detail::HookKind::change, component_id<T, MaxC>(), entity);
+        return const_cast<T*>(get<T>(entity));
+    }
+    u32 destroy_hooked(std::span<const Entity> entities);
+    bool destroy_now(Entity entity);
+    u32 destroy_batch_now(std::span<const Entity> entities);
     Entity occupy_slot(const Signature<MaxC>& signature, u32 count, u32 overflow_log2);
     void free_slot(u32 entity_idx);
     u32 destroy_piece(std::span<const Entity> entities, const Signature<MaxC>& all, u32 column_rows);
@@ -547,6 +632,14 @@ private:
     Array<u32> sort_order_; // scratch of sort and sort_as
     IndexPool lists_;
     Resources resources_;
+    detail::HookTable hooks_;
+    Signature<MaxC> hooked_; // types with any hook
+    u32 destroy_hooks_ = 0;
+    bool any_hooks_ = false; // of any kind
+    bool destroying_ = false;
+    Array<Entity> doomed_; // of the running destruction
+    Array<detail::Removal> removing_;
+    Array<detail::Unannounced> unannounced_;
     WorldOptions options_;
 };
 

@@ -52,7 +52,8 @@ BasicWorld<MaxC>::BasicWorld(WorldOptions options)
     : arena_(options.allocator, meta_bytes(options.inline_indices), options.block_rows),
       inline_capacity_((meta_bytes(options.inline_indices) - static_cast<u32>(sizeof(Meta))) / static_cast<u32>(sizeof(u32))),
       log_(options.allocator), doomed_rows_(options.allocator), moved_rows_(options.allocator), sort_order_(options.allocator),
-      lists_(options.allocator), resources_(options.allocator), options_(options) {
+      lists_(options.allocator), resources_(options.allocator), hooks_(options.allocator), doomed_(options.allocator),
+      removing_(options.allocator), unannounced_(options.allocator), options_(options) {
     THRONG_ASSERT(std::has_single_bit(options.block_rows) && options.block_rows >= 64 && options.block_rows <= 4096);
     THRONG_ASSERT(options.inline_indices <= MaxC);
 }
@@ -205,86 +206,10 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
             for (PoolBase* pool : pools)
                 if (logged_.test(pool->component()))
                     log_entry(entity, pool->component(), StructureEvent::Kind::added);
+        if (shape.signature.intersects(hooked_)) [[unlikely]]
+            notify_added(shape.signature, {&entity, 1});
         return entity;
     }
-}
-
-template <u32 MaxC>
-void BasicWorld<MaxC>::place_batch(PoolBase* const* pools, u32 count, const Signature<MaxC>& signature, u32 logged,
-                                   std::span<Entity> entities) {
-    const u32 instances = static_cast<u32>(entities.size());
-    const u32 log2 = overflow_log2_for(count);
-    u32 rows[MaxC] = {};
-    for (u32 i = 0; i < count; ++i)
-        rows[i] = pools[i]->size();
-    constexpr u32 few = 8;
-    const bool in_one = log2 == 0 && count <= few && inline_capacity_ >= few; // what lies beyond `count` in a list means nothing
-    for (u32 k = 0; k < instances; ++k) {
-        entities[k] = occupy_slot(signature, count, log2);
-        Meta& m = meta(entities[k].entity_idx);
-        if (log2 != 0)
-            m.set_overflow_list(lists_.take(log2));
-        if (in_one) {
-            u32* const list = m.inline_list();
-            for (u32 i = 0; i < few; ++i)
-                list[i] = rows[i] + k;
-        } else {
-            u32* const list = m.list();
-            for (u32 i = 0; i < count; ++i)
-                list[i] = rows[i] + k;
-        }
-        if (logged != 0)
-            for (u32 i = 0; i < count; ++i)
-                if (logged_.test(pools[i]->component()))
-                    log_entry(entities[k], pools[i]->component(), StructureEvent::Kind::added);
-    }
-    // In pieces, so that the handles are read from memory once and not for each pool.
-    constexpr u32 piece = 1024;
-    u32 owners[piece];
-    for (u32 begin = 0; begin < instances; begin += piece) {
-        const u32 part = instances - begin < piece ? instances - begin : piece;
-        for (u32 k = 0; k < part; ++k)
-            owners[k] = entities[begin + k].entity_idx;
-        for (u32 i = 0; i < count; ++i)
-            pools[i]->own_uncommitted(begin, owners, part);
-    }
-    for (u32 i = 0; i < count; ++i) {
-        pools[i]->index_uncommitted(entities.data(), instances);
-        pools[i]->commit_rows(instances);
-    }
-}
-
-template <u32 MaxC>
-bool BasicWorld<MaxC>::instantiate_n(const BasicPrefab<MaxC>& prefab, std::span<Entity> entities) {
-    const u32 instances = static_cast<u32>(entities.size());
-    const u32 count = prefab.size();
-    PoolBase* pools[MaxC];
-    Signature<MaxC> signature;
-    u32 logged = 0;
-    if (count > MaxC || refuse_entity_change())
-        return false;
-    for (u32 i = 0; i < count; ++i) {
-        pools[i] = ensure_pool(prefab.component(i), prefab.ops(i));
-        THRONG_ASSERT(pools[i] && "more component types than the world's MaxC");
-        if (!pools[i] || refuse_change(*pools[i]))
-            return false;
-        signature.set(prefab.component(i));
-        logged += logged_.test(prefab.component(i));
-        pools[i]->reserve_rows(instances);
-        pools[i]->reserve_direct(u64(arena_.slots()) + instances);
-    }
-    arena_.reserve(instances);
-    log_.reserve_extra(std::size_t(logged) * instances);
-    const u32 log2 = overflow_log2_for(count);
-    if (log2 != 0)
-        lists_.prime(log2, instances);
-    detail::PendingRows pending{pools, instances};
-    for (; pending.built < count; ++pending.built)
-        pools[pending.built]->build_copies(prefab.value(pending.built), instances);
-    pending.keep = true;
-
-    place_batch(pools, count, signature, logged, entities);
-    return true;
 }
 
 template <u32 MaxC>
@@ -297,7 +222,7 @@ T* BasicWorld<MaxC>::add(Entity entity, A&&... args) {
     Pool<T>* const pool = static_cast<Pool<T>*>(ensure_pool(id, component_ops<T>));
     if (m->signature.test(id))
         return &(*pool)[m->list()[m->signature.rank(id)]];
-    if (!pool || refuse_change(*pool))
+    if (!pool || m->dying || refuse_change(*pool))
         return nullptr;
     // Everything that can fail comes first.
     pool->reserve_rows(1);
@@ -309,11 +234,25 @@ T* BasicWorld<MaxC>::add(Entity entity, A&&... args) {
     insert_index(*m, id, pool->commit_row(entity.entity_idx, entity.entity_id));
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::added);
+    if (hooked_.test(id)) [[unlikely]] {
+        notify(detail::HookKind::add, id, entity);
+        return const_cast<T*>(get<T>(entity));
+    }
     return value;
 }
 
 template <u32 MaxC>
 void* BasicWorld<MaxC>::add_erased(Entity entity, ComponentId id) {
+    return add_value_initialised(entity, id, true);
+}
+
+template <u32 MaxC>
+void* BasicWorld<MaxC>::add_unannounced(Entity entity, ComponentId id) {
+    return add_value_initialised(entity, id, false);
+}
+
+template <u32 MaxC>
+void* BasicWorld<MaxC>::add_value_initialised(Entity entity, ComponentId id, bool announced) {
     Meta* const m = find(entity);
     if (!m)
         return nullptr;
@@ -324,18 +263,29 @@ void* BasicWorld<MaxC>::add_erased(Entity entity, ComponentId id) {
     if (m->signature.test(id))
         return pool->row(m->list()[m->signature.rank(id)]);
     THRONG_ASSERT(pool->ops().construct && "add_erased needs a default constructor");
-    if (!pool->ops().construct || refuse_change(*pool))
+    if (!pool->ops().construct || m->dying || refuse_change(*pool))
         return nullptr;
     pool->reserve_rows(1);
     pool->reserve_direct(arena_.slots());
     ensure_list(*m, m->count + 1u);
     if (logged_.test(id))
         log_.reserve_extra(1);
+    if (!announced && hooked_.test(id))
+        unannounced_.reserve_extra(1);
     void* const value = pool->next_row();
     pool->ops().construct(value);
     insert_index(*m, id, pool->commit_row(entity.entity_idx, entity.entity_id));
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::added);
+    if (hooked_.test(id)) [[unlikely]] {
+        if (!announced) {
+            unannounced_.push_back({entity, id, detail::HookKind::add});
+            return value;
+        }
+        notify(detail::HookKind::add, id, entity);
+        const u32 row = entity_at(entity.entity_idx) == entity ? dense_index(entity.entity_idx, id) : no_row;
+        return row != no_row ? pool->row(row) : nullptr;
+    }
     return value;
 }
 
@@ -344,6 +294,12 @@ bool BasicWorld<MaxC>::remove_row(Meta& m, Entity entity, u32 id) {
     PoolBase& pool = *pools_[id];
     if (refuse_change(pool))
         return false;
+    if (hooked_.test(id)) [[unlikely]] {
+        if (!notify_removing(entity, id))
+            return false;
+        if (m.entity_id != entity.entity_id || !m.signature.test(id))
+            return true; // a hook has destroyed the entity
+    }
     if (logged_.test(id))
         log_.reserve_extra(1);
     const u32 dense = m.list()[m.signature.rank(id)];
@@ -358,6 +314,13 @@ bool BasicWorld<MaxC>::remove_row(Meta& m, Entity entity, u32 id) {
 
 template <u32 MaxC>
 bool BasicWorld<MaxC>::destroy(Entity entity) {
+    if (any_hooks_) [[unlikely]]
+        return destroy_hooked({&entity, 1}) != 0;
+    return destroy_now(entity);
+}
+
+template <u32 MaxC>
+bool BasicWorld<MaxC>::destroy_now(Entity entity) {
     Meta* const m = find(entity);
     if (!m || refuse_entity_change())
         return false;
@@ -404,6 +367,11 @@ bool BasicWorld<MaxC>::destroy(Entity entity) {
 
 template <u32 MaxC>
 u32 BasicWorld<MaxC>::destroy_batch(std::span<const Entity> entities) {
+    return any_hooks_ ? destroy_hooked(entities) : destroy_batch_now(entities);
+}
+
+template <u32 MaxC>
+u32 BasicWorld<MaxC>::destroy_batch_now(std::span<const Entity> entities) {
     Signature<MaxC> all; // types with rows
     bool looping = false;
     for (u32 id = 0; id < MaxC; ++id) {

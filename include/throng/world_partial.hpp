@@ -101,7 +101,7 @@ requires(sizeof...(Ts) > 0 && (std::is_copy_constructible_v<Ts> && ...)) BasicPa
 
 template <u32 MaxC>
 Error BasicWorld<MaxC>::restore(const PartialSnapshot& snapshot) {
-    if (snapshot.empty())
+    if (snapshot.empty() || refuse_in_hook())
         return Error::unsupported;
     for (const auto& part : snapshot.parts_) {
         if (part.rows->component() >= MaxC || part.rows->block_rows() != options_.block_rows)

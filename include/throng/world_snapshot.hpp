@@ -67,6 +67,8 @@ void BasicWorld<MaxC>::copy_state(const BasicWorld& from) {
 
 template <u32 MaxC>
 Error BasicWorld<MaxC>::snapshot_into(Snapshot& out) const {
+    if (refuse_in_hook())
+        return Error::unsupported;
     for (const PoolBase* pool : pools_)
         if (pool && pool->size() > 0 && !pool->ops().copyable)
             return Error::unsupported;
@@ -110,6 +112,8 @@ BasicWorldSnapshot<MaxC> BasicWorld<MaxC>::snapshot() const {
 
 template <u32 MaxC>
 Error BasicWorld<MaxC>::restore(const Snapshot& snapshot) {
+    if (refuse_in_hook())
+        return Error::unsupported;
     const BasicWorld* const from = snapshot.state_;
     if (!from || from->options_.block_rows != options_.block_rows || from->inline_capacity_ != inline_capacity_)
         return Error::unsupported;

@@ -139,8 +139,10 @@ void Client::Impl::finish_message() {
         r.spawned = false;
         r.entity = {};
         r.counters = 0;
-        record_of_slot[entity.entity_idx] = no_record;
+        if (record_of_slot[entity.entity_idx] == record) // else the game destroyed it, and the slot is another's
+            record_of_slot[entity.entity_idx] = no_record;
         patch_references(record);
+        world.announce(); // what followed the entity lets go of it before it ends
         index.drop_links_from(record);
         world.destroy(entity);
         index.release_unused(record);
@@ -179,12 +181,13 @@ void Client::Impl::apply_section(StagedSection& section, Tick tick) {
     stats.old_lanes += static_cast<u64>(std::popcount(section.lanes & ~open));
     if (!lanes)
         return;
-    const Shown shown = place_occupants(chunk, section, lanes, tick);
+    Shown shown = place_occupants(chunk, section, lanes, tick);
     if (shown.same | shown.fresh)
         for (u32 c = 0; c < layout.component_count; ++c)
             apply_component(chunk, section, c, shown);
     if (section.opaque_count > 0)
         apply_opaque(chunk, section, open, shown.same | shown.fresh);
+    world.announce(); // now that all values are there
 }
 
 /// R3: the lane no longer holds `occupant`. If it was the entity's place, the entity is gone until a newer place is heard of.
@@ -259,7 +262,7 @@ void Client::Impl::spawn(u32 record) {
 }
 
 // ---------------------------------------------------------------------------------------------------- components
-void Client::Impl::apply_component(HeldChunk& chunk, const StagedSection& section, u32 component, Shown shown) {
+void Client::Impl::apply_component(HeldChunk& chunk, const StagedSection& section, u32 component, Shown& shown) {
     const std::byte* now = section.blocks[component];
     const std::byte* old = chunk.live().blocks[component];
     const ComponentId id = layout.components[component].info->id;
@@ -292,17 +295,29 @@ void Client::Impl::apply_component(HeldChunk& chunk, const StagedSection& sectio
     write |= insert | (shown.fresh & present);
     for (u64 m = remove; m; m &= m - 1)
         remove_component(chunk.record[std::countr_zero(m)], component);
+    if (remove && world.hooked(id)) { // hooks of the removals may have ended entities, and their slots may be others' by now
+        u64 dead = 0;
+        for (u64 m = shown.same | shown.fresh; m; m &= m - 1)
+            dead |= u64(!world.alive(index[chunk.record[std::countr_zero(m)]].entity)) << std::countr_zero(m);
+        shown.same &= ~dead;
+        shown.fresh &= ~dead;
+        insert &= ~dead;
+        write &= ~dead;
+    }
     for (u64 m = insert; m; m &= m - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(m));
         insert_component(chunk.record[lane], component, counter_of(now, lane));
     }
     if (write && layout.components[component].column_count > 0)
         write_rows(chunk, section, component, write);
+    if (world.hooked(id))
+        for (u64 m = write & ~insert; m; m &= m - 1)
+            world.changed_unannounced(index[chunk.record[std::countr_zero(m)]].entity, id);
 }
 
 void Client::Impl::insert_component(u32 record, u32 component, u32 counter) {
     NetRecord& r = index[record];
-    world.add_erased(r.entity, layout.components[component].info->id);
+    world.add_unannounced(r.entity, layout.components[component].info->id);
     r.counters = (r.counters & ~(u64(3) << (2 * component))) | u64(counter) << (2 * component);
     ++stats.component_inserts;
 }
@@ -379,6 +394,7 @@ void Client::Impl::patch_references(u32 target) {
         PoolBase& pool = *world.pool_of(info.id);
         std::memcpy(static_cast<std::byte*>(pool.row(dense)) + info.fields[column.field].offset_bytes, &entity, sizeof entity);
         pool.mark_changed(dense);
+        world.changed_unannounced(holder, info.id);
     }
 }
 
@@ -400,6 +416,7 @@ void Client::Impl::apply_opaque(HeldChunk& chunk, const StagedSection& section, 
         if (info.deserialize(pool.row(dense), scratch->bytes_of(value)) != Error::none)
             ++stats.unapplied_opaque;
         pool.mark_changed(dense);
+        world.changed_unannounced(index[chunk.record[value.lane]].entity, info.id);
     }
 }
 

@@ -73,7 +73,7 @@ struct Client::Impl final : ClientBackendSink {
     };
     void clear_lane(HeldChunk& chunk, u32 lane, NetId occupant, Tick tick);
     Shown place_occupants(HeldChunk& chunk, const StagedSection& section, u64 lanes, Tick tick);
-    void apply_component(HeldChunk& chunk, const StagedSection& section, u32 component, Shown shown);
+    void apply_component(HeldChunk& chunk, const StagedSection& section, u32 component, Shown& shown);
     void apply_opaque(HeldChunk& chunk, const StagedSection& section, u64 open, u64 shown);
     void insert_component(u32 record, u32 component, u32 counter);
     void remove_component(u32 record, u32 component);

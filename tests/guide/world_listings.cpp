@@ -188,6 +188,22 @@ TEST_SUITE("guide") {
         CHECK(world.get<Health>(copy)->hp == 7);
     }
 
+    TEST_CASE("hooks") {
+        World world;
+        // [hooks]
+        world.on_add<Health>([](World&, Entity, Health& h) { h.hp += 10; });  // the value is in place
+        world.on_remove<Health>([](World& w, Entity e, Health&) { w.remove<Velocity>(e); });
+        const HookId hook = world.on_change<Health>([](World& w, Entity e, Health& h) {
+            if (h.hp <= 0)
+                w.destroy(e);                                                 // may change structure
+        });
+        const Entity e = world.spawn(Health{80}, Velocity{});
+        world.patch<Health>(e, [](Health& h) { h.hp -= 90; });                // writes, marks, tells
+        world.unhook(hook);
+        // [/hooks]
+        CHECK_FALSE(world.alive(e));
+    }
+
     TEST_CASE("resources") {
         World world;
         // [resources]

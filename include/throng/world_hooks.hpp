@@ -1,0 +1,185 @@
+#pragma once
+// Hooks of BasicWorld, and destruction where there are any. Part of throng/world.hpp; do not include alone.
+#include "throng/world_inline.hpp"
+
+namespace throng {
+
+template <u32 MaxC>
+template <class T, class F>
+HookId BasicWorld<MaxC>::hook(detail::HookKind kind, u32 component, F&& f) {
+    using Closure = std::decay_t<F>;
+    hooks_.reserve();
+    struct Fresh {
+        const Allocator& allocator;
+        void* memory;
+        ~Fresh() { allocator.free(memory, sizeof(Closure), alignof(Closure)); }
+    } fresh{hooks_.allocator(), hooks_.allocator().allocate(sizeof(Closure), alignof(Closure))};
+    ::new (fresh.memory) Closure(std::forward<F>(f));
+    const detail::Hook made{[](void* closure, void* world, Entity entity, void* row) {
+                                Closure& call = *static_cast<Closure*>(closure);
+                                BasicWorld& w = *static_cast<BasicWorld*>(world);
+                                if constexpr (std::is_invocable_v<Closure&, BasicWorld&, Entity>)
+                                    call(w, entity);
+                                else
+                                    call(w, entity, *static_cast<T*>(row));
+                                static_cast<void>(row);
+                            },
+                            [](void* closure, const Allocator& allocator) {
+                                static_cast<Closure*>(closure)->~Closure();
+                                allocator.free(closure, sizeof(Closure), alignof(Closure));
+                            },
+                            std::exchange(fresh.memory, nullptr), 0, detail::HookTable::key_of(kind, component)};
+    if (kind == detail::HookKind::destroy)
+        ++destroy_hooks_;
+    else
+        hooked_.set(component);
+    any_hooks_ = true;
+    return hooks_.add(made);
+}
+
+template <u32 MaxC>
+template <class T, class F>
+HookId BasicWorld<MaxC>::hook_component(detail::HookKind kind, F&& f) {
+    const bool fits = try_pool<T>() != nullptr;
+    THRONG_ASSERT(fits && "more component types than the world's MaxC");
+    return fits ? hook<T>(kind, component_id<T, MaxC>(), std::forward<F>(f)) : 0;
+}
+
+template <u32 MaxC>
+bool BasicWorld<MaxC>::unhook(HookId id) {
+    const u32 key = hooks_.remove(id);
+    if (key == no_row)
+        return false;
+    const u32 component = key >> 2;
+    if (component == MaxC) {
+        --destroy_hooks_;
+    } else if (bool any = false; true) {
+        for (const detail::HookKind kind : {detail::HookKind::add, detail::HookKind::change, detail::HookKind::remove})
+            any = any || hooks_.any(detail::HookTable::key_of(kind, component));
+        if (!any)
+            hooked_.reset(component);
+    }
+    any_hooks_ = destroy_hooks_ != 0 || hooked_.any();
+    return true;
+}
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::notify(detail::HookKind kind, u32 id, Entity entity) {
+    THRONG_ASSERT(hooks_.depth() < hook_depth_max && "hooks call each other without an end");
+    if (hooks_.depth() >= hook_depth_max)
+        return;
+    struct Depth {
+        detail::HookTable& table;
+        ~Depth() { table.leave(); }
+    } depth{hooks_};
+    hooks_.enter();
+    const u32 key = detail::HookTable::key_of(kind, id);
+    const u32 end = hooks_.end_of(key);
+    for (u32 i = hooks_.first(key); i < end; ++i) {
+        const Meta* const m = find(entity); // an earlier hook may have ended it, or taken the component off
+        if (!m || (id < MaxC && !m->signature.test(id)))
+            return;
+        if (hooks_[i].call)
+            hooks_[i].call(hooks_[i].closure, this, entity, id < MaxC ? pools_[id]->row(m->list()[m->signature.rank(id)]) : nullptr);
+    }
+}
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::notify_added(const Signature<MaxC>& signature, std::span<const Entity> entities) {
+    for (const Entity entity : entities)
+        signature.for_each([&](u32 id) {
+            if (hooked_.test(id))
+                notify(detail::HookKind::add, id, entity);
+        });
+}
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::changed_unannounced(Entity entity, ComponentId id) {
+    if (!hooked(id))
+        return;
+    for (const detail::Unannounced& waiting : unannounced_)
+        if (waiting.entity == entity && waiting.component == id && waiting.kind != detail::HookKind::remove)
+            return;
+    unannounced_.push_back({entity, id, detail::HookKind::change});
+}
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::announce_all() {
+    for (u32 i = 0; i < unannounced_.size(); ++i) { // more may come meanwhile
+        const detail::Unannounced next = unannounced_[i];
+        unannounced_[i].kind = detail::HookKind::remove;
+        if (next.kind != detail::HookKind::remove)
+            notify(next.kind, next.component, next.entity);
+    }
+    unannounced_.clear();
+}
+
+/// False: the component is being removed already, by a call further out.
+template <u32 MaxC>
+bool BasicWorld<MaxC>::notify_removing(Entity entity, u32 id) {
+    for (const detail::Removal& running : removing_)
+        if (running.entity_id == entity.entity_id && running.component == id)
+            return false;
+    for (detail::Unannounced& waiting : unannounced_)
+        if (waiting.entity == entity && waiting.component == id) {
+            const bool unknown = waiting.kind == detail::HookKind::add; // nobody has heard of it
+            waiting.kind = detail::HookKind::remove;
+            if (unknown)
+                return true;
+        }
+    removing_.push_back({entity.entity_id, id});
+    struct Pop {
+        Array<detail::Removal>& stack;
+        ~Pop() { stack.pop_back(); }
+    } pop{removing_};
+    notify(detail::HookKind::remove, id, entity);
+    return true;
+}
+
+// Entities that hooks destroy meanwhile join the list of the running destruction: nothing nests, however long a chain is.
+template <u32 MaxC>
+u32 BasicWorld<MaxC>::destroy_hooked(std::span<const Entity> entities) {
+    if (refuse_entity_change())
+        return 0;
+    u32 taken = 0;
+    for (const Entity entity : entities) {
+        Meta* const m = find(entity);
+        if (!m || m->dying || refuse_change(m->signature))
+            continue;
+        doomed_.push_back(entity);
+        m->dying = 1;
+        ++taken;
+    }
+    if (destroying_)
+        return taken;
+    destroying_ = true;
+    struct End { // also when a hook throws: then the entities live on
+        BasicWorld& world;
+        ~End() {
+            for (const Entity entity : world.doomed_)
+                if (Meta* const m = world.find(entity))
+                    m->dying = 0;
+            world.doomed_.clear();
+            world.destroying_ = false;
+        }
+    } end{*this};
+    for (u32 i = 0; i < doomed_.size(); ++i) {
+        const Entity entity = doomed_[i];
+        if (destroy_hooks_ != 0)
+            notify(detail::HookKind::destroy, MaxC, entity);
+        const Signature<MaxC> signature = find(entity)->signature;
+        signature.for_each([&](u32 id) {
+            if (hooked_.test(id) && find(entity)->signature.test(id))
+                notify_removing(entity, id);
+        });
+    }
+    for (const Entity entity : doomed_)
+        find(entity)->dying = 0;
+    const u32 count = doomed_.size();
+    const u32 destroyed = count == 1 ? u32(destroy_now(doomed_[0])) : destroy_batch_now({doomed_.data(), count});
+    THRONG_ASSERT(destroyed == count);
+    static_cast<void>(destroyed);
+    return taken;
+}
+
+} // namespace throng
