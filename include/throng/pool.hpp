@@ -8,6 +8,7 @@
 // row moves. Blocks never move and are kept until the pool ends.
 #include "throng/array.hpp"
 #include "throng/entity.hpp"
+#include "throng/relation.hpp"
 
 namespace throng {
 
@@ -33,6 +34,9 @@ struct ComponentOps {
     u32 alignment;
     bool copyable; ///< copy and fill are there
     bool direct;   ///< direct_index of the type
+    const detail::RelationOps* relation; ///< null for types that are none
+    /// Replaces the handles inside a row. Null unless maps_entities.
+    void (*map_entities)(void* row, const EntityMap& map);
     /// Builds a Pool<T> in `memory`, which has the size and alignment of a PoolBase.
     void (*create_pool)(void* memory, ComponentId id, const Allocator& allocator, u32 block_rows);
     /// Value-initialises a row. Null when T has no default constructor.
@@ -462,6 +466,10 @@ constexpr ComponentOps detail::make_component_ops() {
     ops.alignment = static_cast<u32>(alignof(T));
     ops.copyable = std::is_copy_constructible_v<T>;
     ops.direct = direct_index<T>;
+    if constexpr (Relation<T>)
+        ops.relation = &detail::relation_ops<T>;
+    if constexpr (maps_entities<T>)
+        ops.map_entities = [](void* row, const EntityMap& map) { static_cast<T*>(row)->map_entities(map); };
     ops.create_pool = &create_pool<T>;
     ops.erase = &erase_row<T>;
     ops.erase_rows = &erase_rows<T>;

@@ -20,6 +20,14 @@ protected:
     PrefabValues& operator=(PrefabValues&& other) noexcept;
     ~PrefabValues();
 
+    /// Null if there is none.
+    const void* find(ComponentId id) const {
+        const u32 position = lower_bound(id);
+        return position < entries_.size() && entries_[position].id == id ? entries_[position].value : nullptr;
+    }
+    bool remove_value(ComponentId id);
+    void copy_from(const PrefabValues& other);
+
     template <class Component, class T>
     bool add_value(ComponentId id, T&& value) {
         const u32 position = lower_bound(id);
@@ -61,7 +69,17 @@ private:
 template <u32 MaxC>
 class BasicPrefab : public detail::PrefabValues {
 public:
-    explicit BasicPrefab(Allocator allocator = default_allocator()) : PrefabValues(allocator) {}
+    explicit BasicPrefab(Allocator allocator = default_allocator()) : PrefabValues(allocator), children_(allocator) {}
+    BasicPrefab(BasicPrefab&&) noexcept = default;
+    BasicPrefab& operator=(BasicPrefab&& other) noexcept {
+        if (this != &other) {
+            end_children();
+            PrefabValues::operator=(std::move(other));
+            children_ = std::move(other.children_);
+        }
+        return *this;
+    }
+    ~BasicPrefab() { end_children(); }
 
     /// A prefab of these values, in any order. The types must differ.
     template <class... Ts>
@@ -79,6 +97,63 @@ public:
         static_assert(std::is_copy_constructible_v<Component>, "a prefab copies its components");
         return add_value<Component>(component_id<Component, MaxC>(), std::forward<T>(value));
     }
+    /// Adds a component, or puts the value in the place of the one that is there: an override.
+    template <class T>
+    void set(T&& value) {
+        using Component = std::remove_cvref_t<T>;
+        Component copy(std::forward<T>(value)); // it may be our own
+        remove<Component>();
+        add(std::move(copy));
+    }
+    /// False if there is none.
+    template <class T>
+    bool remove() {
+        return remove_value(component_id<T, MaxC>());
+    }
+    /// Null if there is none.
+    template <class T>
+    const T* get() const {
+        return static_cast<const T*>(find(component_id<T, MaxC>()));
+    }
+    /// A copy, children and all, to make a variant of. Its memory comes from the same allocator.
+    BasicPrefab clone() const {
+        BasicPrefab copy(children_.allocator());
+        copy.copy_from(*this);
+        for (const BasicPrefab* child : children_)
+            copy.add_child(child->clone());
+        return copy;
+    }
+
+    /// A nested prefab: each instance of this one has an instance of the child as its last child (ChildOf), and so on. The returned one
+    /// stays where it is for the life of this prefab's tree, to override its values. An empty child is an entity of ChildOf alone.
+    BasicPrefab& add_child(BasicPrefab child) {
+        children_.reserve_extra(1);
+        const Allocator& allocator = children_.allocator();
+        void* const memory = allocator.allocate(sizeof(BasicPrefab), alignof(BasicPrefab));
+        children_.push_back(::new (memory) BasicPrefab(std::move(child)));
+        return *children_.back();
+    }
+    u32 child_count() const { return children_.size(); }
+    /// `i` < child_count(), in the order of add_child.
+    BasicPrefab& child(u32 i) { return *children_[i]; }
+    const BasicPrefab& child(u32 i) const { return *children_[i]; }
+    /// Entities of an instance: itself and all nested. O(result).
+    u32 entity_count() const {
+        u32 count = 1;
+        for (const BasicPrefab* child : children_)
+            count += child->entity_count();
+        return count;
+    }
+
+private:
+    void end_children() {
+        for (BasicPrefab* child : children_) {
+            child->~BasicPrefab();
+            children_.allocator().free(child, sizeof(BasicPrefab), alignof(BasicPrefab));
+        }
+        children_.clear();
+    }
+    Array<BasicPrefab*> children_;
 };
 using Prefab = BasicPrefab<default_max_components>;
 

@@ -8,5 +8,6 @@
 #include "throng/world_hooks.hpp"
 #include "throng/world_inline.hpp"
 #include "throng/world_partial.hpp"
+#include "throng/world_relations.hpp"
 #include "throng/world_snapshot.hpp"
 #include "throng/world_sort.hpp"

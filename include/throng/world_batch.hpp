@@ -74,43 +74,160 @@ void BasicWorld<MaxC>::place_batch(PoolBase* const* pools, u32 count, const Sign
     }
 }
 
+/// Instances of the prefab alone, without its children and without hooks; entity k becomes a child of parents[k] unless null.
 template <u32 MaxC>
-bool BasicWorld<MaxC>::instantiate_n(const BasicPrefab<MaxC>& prefab, std::span<Entity> entities) {
+bool BasicWorld<MaxC>::instantiate_quietly(const BasicPrefab<MaxC>& prefab, std::span<Entity> entities, const Entity* parents) {
     const u32 instances = static_cast<u32>(entities.size());
-    const u32 count = prefab.size();
-    PoolBase* pools[MaxC];
+    PoolBase* pools[MaxC + 1];
+    const void* values[MaxC + 1]; // null: links to the parents
+    pools[0] = nullptr;
+    if (refuse_entity_change())
+        return false;
+    u32 count = 0;
+    const u32 link = parents ? component_id<ChildOf, MaxC>() : no_row;
+    for (u32 i = 0; i <= prefab.size(); ++i) {
+        const u32 id = i < prefab.size() ? prefab.component(i) : no_row;
+        if (parents && link <= id && (count == 0 || pools[count - 1]->component() < link)) {
+            values[count] = nullptr;
+            pools[count++] = try_pool<ChildOf>();
+            THRONG_ASSERT(pools[count - 1] && "more component types than the world's MaxC");
+            if (!pools[count - 1])
+                return false;
+        }
+        if (id == no_row || id == link)
+            continue;
+        values[count] = prefab.value(i);
+        pools[count++] = ensure_pool(static_cast<ComponentId>(id), prefab.ops(i));
+        THRONG_ASSERT(pools[count - 1] && "more component types than the world's MaxC");
+        if (!pools[count - 1])
+            return false;
+    }
     Signature<MaxC> signature;
     u32 logged = 0;
-    if (count > MaxC || refuse_entity_change())
-        return false;
     for (u32 i = 0; i < count; ++i) {
-        pools[i] = ensure_pool(prefab.component(i), prefab.ops(i));
-        THRONG_ASSERT(pools[i] && "more component types than the world's MaxC");
-        if (!pools[i] || refuse_change(*pools[i]))
+        if (refuse_change(*pools[i]))
             return false;
-        signature.set(prefab.component(i));
-        logged += logged_.test(prefab.component(i));
-        pools[i]->reserve_rows(instances);
-        pools[i]->reserve_direct(u64(arena_.slots()) + instances);
+        signature.set(pools[i]->component());
+        logged += logged_.test(pools[i]->component());
     }
-    arena_.reserve(instances);
-    log_.reserve_extra(std::size_t(logged) * instances);
-    const u32 log2 = overflow_log2_for(count);
-    if (log2 != 0)
-        lists_.prime(log2, instances);
+    reserve_batch(pools, count, logged, instances);
     detail::PendingRows pending{pools, instances};
-    for (; pending.built < count; ++pending.built)
-        pools[pending.built]->build_copies(prefab.value(pending.built), instances);
+    for (; pending.built < count; ++pending.built) {
+        PoolBase& pool = *pools[pending.built];
+        if (values[pending.built]) {
+            pool.build_copies(values[pending.built], instances);
+            continue;
+        }
+        for (u32 k = 0; k < instances; ++k)
+            ::new (pool.row(pool.size() + k)) ChildOf{parents[k]};
+    }
     pending.keep = true;
-
     place_batch(pools, count, signature, logged, entities);
-    if (signature.intersects(hooked_)) [[unlikely]]
-        notify_added(signature, entities);
+    return true;
+}
+
+/// fill() writes into the roots before anybody hears of them.
+template <u32 MaxC>
+template <class F>
+bool BasicWorld<MaxC>::instantiate_filled(const BasicPrefab<MaxC>& prefab, std::span<Entity> entities, F&& fill) {
+    const std::size_t instances = entities.size();
+    Array<Entity> below(options_.allocator); // child by child, depth first
+    if (prefab.child_count() != 0)
+        below.reserve((prefab.entity_count() - std::size_t(1)) * instances);
+    if (!instantiate_quietly(prefab, entities, nullptr))
+        return false;
+    struct Undo {
+        BasicWorld& world;
+        std::span<Entity> roots;
+        Array<Entity>& below;
+        bool done = false;
+        ~Undo() {
+            if (!done) {
+                world.destroy_batch_now({below.data(), below.size()});
+                world.destroy_batch_now(roots);
+            }
+        }
+    } undo{*this, entities, below};
+    const auto nest = [&](const auto& self, const BasicPrefab<MaxC>& parent, const Entity* parents) -> bool {
+        for (u32 i = 0; i < parent.child_count(); ++i) {
+            const u32 first = below.size();
+            below.resize(first + instances);
+            if (!instantiate_quietly(parent.child(i), {below.data() + first, instances}, parents)) {
+                below.resize(first);
+                return false;
+            }
+            if (!self(self, parent.child(i), below.data() + first))
+                return false;
+        }
+        return true;
+    };
+    if (!nest(nest, prefab, entities.data()))
+        return false;
+    fill();
+    undo.done = true;
+    const auto tell = [&](std::span<const Entity> all) {
+        for (const Entity entity : all) // a hook may end some of them
+            if (const Meta* const m = find(entity))
+                if (const Signature<MaxC> types = m->signature; types.intersects(hooked_))
+                    notify_added(types, {&entity, 1});
+    };
+    if (hooked_.any()) {
+        tell(entities);
+        tell({below.data(), below.size()});
+    }
     return true;
 }
 
 template <u32 MaxC>
+bool BasicWorld<MaxC>::instantiate_n(const BasicPrefab<MaxC>& prefab, std::span<Entity> entities) {
+    return instantiate_filled(prefab, entities, [] {});
+}
+
+template <u32 MaxC>
+template <class... Ts, class F>
+requires(sizeof...(Ts) > 0) bool BasicWorld<MaxC>::instantiate_n(const BasicPrefab<MaxC>& prefab, std::span<Entity> entities, F&& f) {
+    const bool known = (prefab.template get<Ts>() && ...);
+    THRONG_ASSERT(known && "the prefab lacks a type that is to be overridden");
+    if (!known)
+        return false;
+    return instantiate_filled(prefab, entities, [&] {
+        for (u32 i = 0; i < entities.size(); ++i)
+            f(i, const_cast<Ts&>(*get<Ts>(entities[i]))...);
+    });
+}
+
+template <u32 MaxC>
+template <class... Ts>
+requires(sizeof...(Ts) > 0) Entity BasicWorld<MaxC>::instantiate(const BasicPrefab<MaxC>& prefab, Ts&&... values) {
+    Entity entity;
+    const auto put = [&](auto&& value) {
+        using Component = std::remove_cvref_t<decltype(value)>;
+        if (const Component* const found = get<Component>(entity))
+            const_cast<Component&>(*found) = std::forward<decltype(value)>(value);
+    };
+    if (!instantiate_filled(prefab, {&entity, 1}, [&] { (put(std::forward<Ts>(values)), ...); }))
+        return {};
+    const auto add_missing = [&](auto&& value) {
+        using Component = std::remove_cvref_t<decltype(value)>;
+        if (!prefab.template get<Component>())
+            add<Component>(entity, std::forward<decltype(value)>(value));
+    };
+    (add_missing(std::forward<Ts>(values)), ...);
+    return entity;
+}
+
+template <u32 MaxC>
 bool BasicWorld<MaxC>::clone_n(Entity entity, std::span<Entity> copies) {
+    const Signature<MaxC> types = signature(entity);
+    if (!clone_quietly(entity, copies))
+        return false;
+    if (types.intersects(hooked_)) [[unlikely]]
+        notify_added(types, copies);
+    return true;
+}
+
+template <u32 MaxC>
+bool BasicWorld<MaxC>::clone_quietly(Entity entity, std::span<Entity> copies) {
     const Meta* const m = find(entity);
     if (!m || refuse_entity_change())
         return false;
@@ -134,8 +251,6 @@ bool BasicWorld<MaxC>::clone_n(Entity entity, std::span<Entity> copies) {
         pools[pending.built]->build_copies(pools[pending.built]->row(m->list()[pending.built]), instances);
     pending.keep = true;
     place_batch(pools, count, signature, logged, copies);
-    if (signature.intersects(hooked_)) [[unlikely]]
-        notify_added(signature, copies);
     return true;
 }
 
@@ -215,8 +330,7 @@ bool BasicWorld<MaxC>::spawn_n(std::span<Entity> entities, F&& f) {
 
 template <u32 MaxC>
 template <class... Ts>
-    requires(sizeof...(Ts) > 0)
-bool BasicWorld<MaxC>::spawn_columns(std::span<Entity> entities, std::span<const Ts>... columns) {
+requires(sizeof...(Ts) > 0) bool BasicWorld<MaxC>::spawn_columns(std::span<Entity> entities, std::span<const Ts>... columns) {
     static_assert((std::is_copy_constructible_v<Ts> && ...));
     const bool equal = ((columns.size() == entities.size()) && ...);
     THRONG_ASSERT(equal && "a column for each entity");

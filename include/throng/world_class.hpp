@@ -11,61 +11,10 @@
 #include "throng/resources.hpp"
 #include "throng/signature.hpp"
 #include "throng/world_query.hpp"
+#include "throng/world_types.hpp"
 #include <span>
 
 namespace throng {
-
-struct WorldOptions {
-    /// All memory of the world. Must outlive it.
-    Allocator allocator = default_allocator();
-    /// Rows per pool block and slots per entity block: a power of two, 64..4096. Small for worlds of few entities.
-    u32 block_rows = 4096;
-    /// Row numbers an entity holds in its own cache line(s): 8 make 64-byte entities, 24 make 128 bytes (for 128 component
-    /// types; rounded up to the next power of two of bytes). More components than that work, one cache miss further away.
-    u32 inline_indices = 8;
-};
-
-/// Bytes a world has taken from its allocator, by use.
-struct MemoryReport {
-    u64 entities = 0;       ///< slots
-    u64 row_lists = 0;      ///< row numbers of entities with more components than inline_indices
-    u64 pools = 0;          ///< blocks: rows, owners, change bits; whole blocks, kept until the world ends
-    u64 change_readers = 0; ///< their sets and removal logs
-    u64 log = 0;            ///< the structural log
-    u64 scratch = 0;        ///< of destroy_batch, sort and sort_as
-    u64 total = 0;          ///< all of the above: what the allocator gave and did not get back
-    u64 rows_used = 0;      ///< of `pools`: rows and owners in use
-};
-
-/// One change of structure of a component that log_structure switched on.
-struct StructureEvent {
-    enum class Kind : u8 { added, removed, destroyed };
-    u64 entity_id;
-    u32 entity_idx;
-    ComponentId component; ///< no_component for destroyed
-    Kind kind;
-};
-
-/// What an entity's slot holds; the inline row numbers follow it in the same arena cell.
-template <u32 MaxC>
-struct EntityMeta {
-    u64 entity_id; // 0: dead
-    u32 gen;
-    u16 count;        // == signature.count()
-    u8 overflow_log2; // 0: inline list, else log2 of the entries of a list from the IndexPool
-    u8 dying;         // set while destroy_batch takes the components off
-    Signature<MaxC> signature;
-
-    u32* inline_list() { return reinterpret_cast<u32*>(this + 1); }
-    u32* overflow_list() const {
-        u32* list;
-        std::memcpy(&list, this + 1, sizeof(list));
-        return list;
-    }
-    void set_overflow_list(u32* list) { std::memcpy(static_cast<void*>(this + 1), &list, sizeof(list)); }
-    u32* list() { return overflow_log2 != 0 ? overflow_list() : inline_list(); }
-    const u32* list() const { return const_cast<EntityMeta*>(this)->list(); }
-};
 
 template <u32 MaxC>
 class BasicWorldSnapshot;
@@ -165,7 +114,17 @@ public:
         return entity;
     }
     /// Fills `entities` with as many instances; false, and nothing changed, when a type is beyond MaxC.
+    /// Children of the prefab are instantiated along, linked by ChildOf in their order; then on_add runs for the roots, then child by child.
     bool instantiate_n(const Prefab& prefab, std::span<Entity> entities);
+    /// The same, with overrides an instance: f(u32 i, Ts&...) writes into the root of each before on_add runs. The prefab must have Ts (asserts,
+    /// and is refused otherwise). If f throws, the instances end again. f must not change structure.
+    template <class... Ts, class F>
+        requires(sizeof...(Ts) > 0)
+    bool instantiate_n(const Prefab& prefab, std::span<Entity> entities, F&& f);
+    /// One instance with these values in place of the prefab's; types that it lacks are added afterwards.
+    template <class... Ts>
+        requires(sizeof...(Ts) > 0)
+    Entity instantiate(const Prefab& prefab, Ts&&... values);
 
     // --- components ----------------------------------------------------------------------------------------------------
     template <class T>
@@ -271,6 +230,41 @@ public:
     }
     /// From now on it is not called. False if there is none of this id.
     bool unhook(HookId id);
+
+    // --- relations ------------------------------------------------------------------------------------------------------
+    // R: a component with a target (relation.hpp), such as ChildOf. Adding, setting, patching and removing it, clones and prefabs, and
+    // the end of either side keep the way back in step; a target written through mut or in a loop counts from the next set or
+    // patch on. A target that has ended already is treated as one that ends now. Links are part of snapshots; after a partial restore
+    // of R they follow the components, and dead targets stay in them. Adding R that closes a cycle where R is acyclic asserts (relate
+    // refuses); what announce() applies may, and all walks end nevertheless.
+
+    /// The entity that the source is linked to. Null without one, O(1).
+    template <class R>
+    Entity target(Entity source) const;
+    template <class R>
+    u32 source_count(Entity target) const;
+    /// f(Entity) for the sources, in the order in which they were linked. f may end the source that it is given, not others.
+    template <class R, class F>
+    void each_source(Entity target, F&& f) const;
+    /// f(Entity) for the target, its target, and so on.
+    template <class R, class F>
+    void each_ancestor(Entity source, F&& f) const;
+    /// The last of each_ancestor; the entity itself without a target. Null for a dead handle.
+    template <class R>
+    Entity root(Entity source) const;
+    /// f(Entity) or f(Entity, u32 depth) for the sources, each followed by its own, depth from 1. Allocates nothing, does not recurse. f
+    /// must not change links of R.
+    template <class R, class F>
+    void each_descendant(Entity root, F&& f) const;
+    /// Sets the target. Error::bad_value, and nothing changed, for a dead handle and a cycle (O(ancestors)); Error::unsupported if a hook
+    /// has undone it.
+    template <class R>
+    Error relate(Entity source, Entity to);
+    /// A copy of the entity and all its descendants, linked alike; the copy of the root has the root's own target. Handles inside the
+    /// copies that lead into the tree (relations, maps_entities) lead to the copies. Null, and nothing changed, as for clone; ids are used
+    /// up. on_add runs when all are there. O(n log n); allocates.
+    template <class R = ChildOf>
+    Entity clone_tree(Entity root);
 
     // --- resources -----------------------------------------------------------------------------------------------------
     /// Values of which the world has one each. Not part of snapshots: restore leaves them as they are.
@@ -561,6 +555,22 @@ private:
     HookId hook(detail::HookKind kind, u32 component, F&& f);
     template <class T, class F>
     HookId hook_component(detail::HookKind kind, F&& f);
+    bool instantiate_quietly(const Prefab& prefab, std::span<Entity> entities, const Entity* parents);
+    template <class F>
+    bool instantiate_filled(const Prefab& prefab, std::span<Entity> entities, F&& fill);
+    bool clone_quietly(Entity entity, std::span<Entity> copies);
+    detail::RelationTable* relation_table(u32 id) {
+        for (detail::RelationTable& table : relations_)
+            if (table.component() == id)
+                return &table;
+        return nullptr;
+    }
+    template <class R>
+    const detail::RelationTable* find_relation() const;
+    void relink(u32 id, Entity source, bool whole);
+    void relink_all(u32 id);
+    void end_targets(Entity entity);
+    void drop_links(Entity entity);
     void notify(detail::HookKind kind, u32 id, Entity entity);
     void announce_all();
     void* add_value_initialised(Entity entity, ComponentId id, bool announced);
@@ -640,6 +650,9 @@ private:
     Array<Entity> doomed_; // of the running destruction
     Array<detail::Removal> removing_;
     Array<detail::Unannounced> unannounced_;
+    bool announcing_ = false;
+    Signature<MaxC> related_; // relation types
+    Array<detail::RelationTable> relations_;
     WorldOptions options_;
 };
 

@@ -56,7 +56,7 @@ bool BasicWorld<MaxC>::unhook(HookId id) {
     } else if (bool any = false; true) {
         for (const detail::HookKind kind : {detail::HookKind::add, detail::HookKind::change, detail::HookKind::remove})
             any = any || hooks_.any(detail::HookTable::key_of(kind, component));
-        if (!any)
+        if (!any && !related_.test(component))
             hooked_.reset(component);
     }
     any_hooks_ = destroy_hooks_ != 0 || hooked_.any();
@@ -65,6 +65,8 @@ bool BasicWorld<MaxC>::unhook(HookId id) {
 
 template <u32 MaxC>
 void BasicWorld<MaxC>::notify(detail::HookKind kind, u32 id, Entity entity) {
+    if (id < MaxC && related_.test(id) && kind != detail::HookKind::remove)
+        relink(id, entity, false); // before the hooks of others
     THRONG_ASSERT(hooks_.depth() < hook_depth_max && "hooks call each other without an end");
     if (hooks_.depth() >= hook_depth_max)
         return;
@@ -105,6 +107,12 @@ void BasicWorld<MaxC>::changed_unannounced(Entity entity, ComponentId id) {
 
 template <u32 MaxC>
 void BasicWorld<MaxC>::announce_all() {
+    struct Announcing {
+        bool& flag;
+        const bool before = flag;
+        ~Announcing() { flag = before; }
+    } announcing{announcing_};
+    announcing_ = true;
     for (u32 i = 0; i < unannounced_.size(); ++i) { // more may come meanwhile
         const detail::Unannounced next = unannounced_[i];
         unannounced_[i].kind = detail::HookKind::remove;
@@ -172,9 +180,13 @@ u32 BasicWorld<MaxC>::destroy_hooked(std::span<const Entity> entities) {
             if (hooked_.test(id) && find(entity)->signature.test(id))
                 notify_removing(entity, id);
         });
+        end_targets(entity);
     }
-    for (const Entity entity : doomed_)
+    // From here on nothing throws.
+    for (const Entity entity : doomed_) {
+        drop_links(entity);
         find(entity)->dying = 0;
+    }
     const u32 count = doomed_.size();
     const u32 destroyed = count == 1 ? u32(destroy_now(doomed_[0])) : destroy_batch_now({doomed_.data(), count});
     THRONG_ASSERT(destroyed == count);

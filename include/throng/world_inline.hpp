@@ -53,7 +53,7 @@ BasicWorld<MaxC>::BasicWorld(WorldOptions options)
       inline_capacity_((meta_bytes(options.inline_indices) - static_cast<u32>(sizeof(Meta))) / static_cast<u32>(sizeof(u32))),
       log_(options.allocator), doomed_rows_(options.allocator), moved_rows_(options.allocator), sort_order_(options.allocator),
       lists_(options.allocator), resources_(options.allocator), hooks_(options.allocator), doomed_(options.allocator),
-      removing_(options.allocator), unannounced_(options.allocator), options_(options) {
+      removing_(options.allocator), unannounced_(options.allocator), relations_(options.allocator), options_(options) {
     THRONG_ASSERT(std::has_single_bit(options.block_rows) && options.block_rows >= 64 && options.block_rows <= 4096);
     THRONG_ASSERT(options.inline_indices <= MaxC);
 }
@@ -73,8 +73,16 @@ template <u32 MaxC>
 PoolBase* BasicWorld<MaxC>::make_pool(ComponentId id, const ComponentOps& ops) {
     if (id >= MaxC || refuse_entity_change())
         return nullptr;
+    if (ops.relation)
+        relations_.reserve_extra(1);
     void* memory = options_.allocator.allocate(sizeof(PoolBase), alignof(PoolBase));
     ops.create_pool(memory, id, options_.allocator, options_.block_rows);
+    if (ops.relation) {
+        relations_.emplace_back(options_.allocator, id, *ops.relation);
+        related_.set(id);
+        hooked_.set(id);
+        any_hooks_ = true;
+    }
     return pools_[id] = static_cast<PoolBase*>(memory);
 }
 
@@ -299,6 +307,8 @@ bool BasicWorld<MaxC>::remove_row(Meta& m, Entity entity, u32 id) {
             return false;
         if (m.entity_id != entity.entity_id || !m.signature.test(id))
             return true; // a hook has destroyed the entity
+        if (related_.test(id))
+            relation_table(id)->unlink(entity.entity_idx);
     }
     if (logged_.test(id))
         log_.reserve_extra(1);

@@ -110,6 +110,19 @@ Error BasicWorld<MaxC>::restore(const PartialSnapshot& snapshot) {
         if (!pool || refuse_change(*pool))
             return Error::unsupported;
     }
+    struct Relink { // also when a copy throws
+        BasicWorld& world;
+        const PartialSnapshot& snapshot;
+        ~Relink() {
+            for (const auto& part : snapshot.parts_)
+                if (world.related_.test(part.rows->component()))
+                    world.relink_all(part.rows->component());
+        }
+    } relink{*this, snapshot};
+    for (const auto& part : snapshot.parts_) // the links of all slots have room: relinking cannot fail
+        if (related_.test(part.rows->component()))
+            for (u64 slot = 0; slot < arena_.slots(); slot += detail::RelationTable::page_slots)
+                relation_table(part.rows->component())->reserve(static_cast<u32>(slot));
     for (const auto& part : snapshot.parts_)
         restore_pool(*pools_[part.rows->component()], *part.rows, part.entity_ids.data());
     return Error::none;
@@ -201,9 +214,11 @@ MemoryReport BasicWorld<MaxC>::memory_report() const {
         if (pool->change_stream())
             report.change_readers += sizeof(detail::ChangeStream) + pool->change_stream()->memory_bytes();
     }
+    for (const detail::RelationTable& table : relations_)
+        report.relations += table.memory_bytes();
     report.log = u64(log_.capacity()) * sizeof(StructureEvent);
     report.scratch = (u64(doomed_rows_.capacity()) + sort_order_.capacity()) * sizeof(u32) + u64(moved_rows_.capacity()) * sizeof(MovedRow);
-    report.total = report.entities + report.row_lists + report.pools + report.change_readers + report.log + report.scratch;
+    report.total = report.entities + report.row_lists + report.pools + report.change_readers + report.relations + report.log + report.scratch;
     return report;
 }
 

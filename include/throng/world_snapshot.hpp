@@ -32,6 +32,9 @@ void BasicWorld<MaxC>::reset_entities() {
             pool->clear_rows();
     arena_.reset();
     lists_.rewind();
+    for (detail::RelationTable& table : relations_)
+        table.clear();
+    unannounced_.clear();
     entity_count_ = 0;
     log_.clear();
 }
@@ -49,6 +52,9 @@ void BasicWorld<MaxC>::copy_state(const BasicWorld& from) {
     for (u32 id = 0; id < MaxC; ++id)
         if (const PoolBase* source = from.pools_[id]; source && source->size() > 0)
             ensure_pool(static_cast<ComponentId>(id), source->ops())->copy_from(*source);
+    for (const detail::RelationTable& table : from.relations_)
+        if (from.pools_[table.component()]->size() > 0)
+            relation_table(table.component())->copy_from(table);
     arena_.copy_from(from.arena_);
     for (u32 idx = 0; idx < arena_.slots(); ++idx) {
         Meta& m = meta(idx);

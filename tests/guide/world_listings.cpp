@@ -204,6 +204,28 @@ TEST_SUITE("guide") {
         CHECK_FALSE(world.alive(e));
     }
 
+    TEST_CASE("relations") {
+        World world;
+        // [relations]
+        const Entity ship = world.spawn(Position{});
+        const Entity cannon = world.spawn(ChildOf{ship}, Health{5});
+        Prefab boat = Prefab::of(Health{80});
+        boat.add_child(Prefab::of(Health{10})).add_child(Prefab::of(Frozen{}));    // a mast with a lantern
+        Prefab gunboat = boat.clone();
+        gunboat.child(0).set(Health{20});                                          // override of a nested prefab
+        Entity fleet[10];
+        world.instantiate_n<Health>(gunboat, fleet, [](u32 i, Health& h) { h.hp += int(i); });
+        u32 parts = 0;
+        world.each_descendant<ChildOf>(fleet[3], [&](Entity, u32 depth) { parts += depth; });
+        const Entity twin = world.clone_tree(ship);
+        world.destroy(ship);                                                       // and all below it
+        // [/relations]
+        CHECK(parts == 3);
+        CHECK_FALSE(world.alive(cannon));
+        CHECK(world.source_count<ChildOf>(twin) == 1);
+        CHECK(world.get<Health>(fleet[9])->hp == 89);
+    }
+
     TEST_CASE("resources") {
         World world;
         // [resources]
