@@ -114,10 +114,10 @@ public:
         return entity;
     }
     /// Fills `entities` with as many instances; false, and nothing changed, when a type is beyond MaxC.
-    /// Children of the prefab are instantiated along, linked by ChildOf in their order; then on_add runs for the roots, then child by child.
+    /// Children of the prefab are instantiated along, linked by ChildOf in their order; on_add runs for the roots, then child by child.
     bool instantiate_n(const Prefab& prefab, std::span<Entity> entities);
-    /// The same, with overrides an instance: f(u32 i, Ts&...) writes into the root of each before on_add runs. The prefab must have Ts (asserts,
-    /// and is refused otherwise). If f throws, the instances end again. f must not change structure.
+    /// The same, with overrides an instance: f(u32 i, Ts&...) writes into the root of each before on_add runs. The prefab must have Ts
+    /// (asserts, and is refused otherwise). If f throws, the instances end again. f must not change structure.
     template <class... Ts, class F>
         requires(sizeof...(Ts) > 0)
     bool instantiate_n(const Prefab& prefab, std::span<Entity> entities, F&& f);

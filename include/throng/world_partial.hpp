@@ -218,7 +218,8 @@ MemoryReport BasicWorld<MaxC>::memory_report() const {
         report.relations += table.memory_bytes();
     report.log = u64(log_.capacity()) * sizeof(StructureEvent);
     report.scratch = (u64(doomed_rows_.capacity()) + sort_order_.capacity()) * sizeof(u32) + u64(moved_rows_.capacity()) * sizeof(MovedRow);
-    report.total = report.entities + report.row_lists + report.pools + report.change_readers + report.relations + report.log + report.scratch;
+    report.total = report.entities + report.row_lists + report.pools + report.change_readers + report.relations + report.log;
+    report.total += report.scratch;
     return report;
 }
 
