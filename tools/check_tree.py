@@ -50,8 +50,9 @@ HEADERS = {
     'arena': 'src/memory', 'array': 'src/memory', 'mimalloc': 'src/memory',
     'executor': 'jobs/executors',
     'loopback': 'src/transport', 'udp': 'src/transport',
-    'changes': 'src/ecs', 'commands': 'src/ecs', 'entity': 'src/ecs', 'hooks': 'src/ecs', 'pool': 'src/ecs', 'prefab': 'src/ecs', 'signature': 'src/ecs',
-    'relation': 'src/ecs', 'relations': 'src/ecs', 'resources': 'src/ecs', 'snapshot': 'src/ecs', 'world': 'src/ecs',
+    'changes': 'src/ecs', 'commands': 'src/ecs', 'entity': 'src/ecs', 'hooks': 'src/ecs', 'pool': 'src/ecs', 'prefab': 'src/ecs',
+    'relation': 'src/ecs',
+    'signature': 'src/ecs', 'relations': 'src/ecs', 'resources': 'src/ecs', 'snapshot': 'src/ecs', 'world': 'src/ecs',
     'protocol': 'src/registry',
     'interest': 'src/visibility', 'view': 'src/visibility',
     'throng': 'src/sync',  # the header that includes all others
