@@ -22,8 +22,12 @@
 
 #ifdef THRONG_NO_INTERPOSITION
 
-scenarios::AllocationCounts scenarios::allocation_counts() { return {}; }
-bool scenarios::allocations_are_counted() { return false; }
+scenarios::AllocationCounts scenarios::allocation_counts() {
+    return {};
+}
+bool scenarios::allocations_are_counted() {
+    return false;
+}
 
 #else
 
@@ -32,15 +36,32 @@ static std::atomic<std::uint64_t> heap_calls{0}, map_calls{0};
 scenarios::AllocationCounts scenarios::allocation_counts() {
     return {heap_calls.load(std::memory_order_relaxed), map_calls.load(std::memory_order_relaxed)};
 }
-bool scenarios::allocations_are_counted() { return true; }
+bool scenarios::allocations_are_counted() {
+    return true;
+}
 
 namespace {
-void count_heap() { heap_calls.fetch_add(1, std::memory_order_relaxed); }
+/// Counts a call, unless it comes from inside another one: mimalloc's functions call each other by their exported names.
+class HeapCall {
+public:
+    HeapCall() {
+        if (depth_++ == 0)
+            heap_calls.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~HeapCall() { --depth_; }
+    HeapCall(const HeapCall&) = delete;
+    HeapCall& operator=(const HeapCall&) = delete;
+
+private:
+    static inline thread_local unsigned depth_ = 0;
+};
 
 // dlsym may itself ask for memory before the real functions are known; that comes from here and is never given back.
 alignas(64) char early[16 * 1024];
 std::size_t early_used = 0;
-bool is_early(const void* memory) { return memory >= early && memory < early + sizeof early; }
+bool is_early(const void* memory) {
+    return memory >= early && memory < early + sizeof early;
+}
 void* early_take(std::size_t bytes) {
     early_used = (early_used + 63) & ~std::size_t(63);
     if (bytes > sizeof early - early_used)
@@ -95,16 +116,16 @@ bool find_real() {
 }
 
 void* new_or_throw(std::size_t bytes) {
+    const HeapCall counted;
     void* memory = find_real() ? real.malloc(bytes ? bytes : 1) : early_take(bytes);
-    count_heap();
     if (!memory)
         throw std::bad_alloc();
     return memory;
 }
 void* new_or_throw(std::size_t bytes, std::align_val_t alignment) {
     const auto a = static_cast<std::size_t>(alignment);
+    const HeapCall counted;
     void* memory = find_real() ? real.aligned_alloc(a, (bytes + a - 1) / a * a) : nullptr;
-    count_heap();
     if (!memory)
         throw std::bad_alloc();
     return memory;
@@ -117,15 +138,15 @@ void give_back(void* memory) {
 
 extern "C" {
 void* malloc(std::size_t bytes) noexcept {
-    count_heap();
+    const HeapCall counted;
     return find_real() ? real.malloc(bytes) : early_take(bytes);
 }
 void* calloc(std::size_t count, std::size_t bytes) noexcept {
-    count_heap();
+    const HeapCall counted;
     return find_real() ? real.calloc(count, bytes) : early_take(count * bytes); // the early bytes are zero
 }
 void* realloc(void* memory, std::size_t bytes) noexcept {
-    count_heap();
+    const HeapCall counted;
     if (!is_early(memory))
         return find_real() ? real.realloc(memory, bytes) : early_take(bytes);
     void* moved = find_real() ? real.malloc(bytes) : early_take(bytes);
@@ -134,25 +155,27 @@ void* realloc(void* memory, std::size_t bytes) noexcept {
         std::memcpy(moved, memory, bytes < held ? bytes : held);
     return moved;
 }
-void free(void* memory) noexcept { give_back(memory); }
+void free(void* memory) noexcept {
+    give_back(memory);
+}
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
-    count_heap();
+    const HeapCall counted;
     return find_real() ? real.aligned_alloc(alignment, bytes) : nullptr;
 }
 void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
-    count_heap();
+    const HeapCall counted;
     return find_real() ? real.memalign(alignment, bytes) : nullptr;
 }
 int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) noexcept {
-    count_heap();
+    const HeapCall counted;
     return find_real() ? real.posix_memalign(out, alignment, bytes) : ENOMEM;
 }
 
 // mimalloc's own names, for those who call them directly. Never reached where it is not linked.
 #define THRONG_COUNT_MI(name, parameters, arguments)                                                                                       \
     void* name parameters {                                                                                                                \
-        static void*(*const function) parameters = next<void*(*) parameters>(#name);                                                       \
-        count_heap();                                                                                                                      \
+        static void*(*const function)parameters = next<void*(*)parameters>(#name);                                                         \
+        const HeapCall counted;                                                                                                            \
         return function arguments;                                                                                                         \
     }
 THRONG_COUNT_MI(mi_malloc, (std::size_t bytes), (bytes))
@@ -183,21 +206,53 @@ void* mremap(void* old, std::size_t old_bytes, std::size_t bytes, int flags, ...
 }
 } // extern "C"
 
-void* operator new(std::size_t bytes) { return new_or_throw(bytes); }
-void* operator new[](std::size_t bytes) { return new_or_throw(bytes); }
-void* operator new(std::size_t bytes, std::align_val_t a) { return new_or_throw(bytes, a); }
-void* operator new[](std::size_t bytes, std::align_val_t a) { return new_or_throw(bytes, a); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return malloc(bytes ? bytes : 1); }
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return malloc(bytes ? bytes : 1); }
-void operator delete(void* memory) noexcept { give_back(memory); }
-void operator delete[](void* memory) noexcept { give_back(memory); }
-void operator delete(void* memory, std::size_t) noexcept { give_back(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { give_back(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { give_back(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { give_back(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { give_back(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { give_back(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { give_back(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { give_back(memory); }
+void* operator new(std::size_t bytes) {
+    return new_or_throw(bytes);
+}
+void* operator new[](std::size_t bytes) {
+    return new_or_throw(bytes);
+}
+void* operator new(std::size_t bytes, std::align_val_t a) {
+    return new_or_throw(bytes, a);
+}
+void* operator new[](std::size_t bytes, std::align_val_t a) {
+    return new_or_throw(bytes, a);
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+    return malloc(bytes ? bytes : 1);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+    return malloc(bytes ? bytes : 1);
+}
+void operator delete(void* memory) noexcept {
+    give_back(memory);
+}
+void operator delete[](void* memory) noexcept {
+    give_back(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+    give_back(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+    give_back(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+    give_back(memory);
+}
+void operator delete[](void* memory, std::align_val_t) noexcept {
+    give_back(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+    give_back(memory);
+}
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
+    give_back(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+    give_back(memory);
+}
+void operator delete[](void* memory, const std::nothrow_t&) noexcept {
+    give_back(memory);
+}
 
 #endif

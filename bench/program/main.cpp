@@ -1,5 +1,8 @@
 // throng_bench: one program for all scenarios and engines. docs/tuning.md says how to read it.
 #include "bench/program/run_ecs.hpp"
+#ifdef THRONG_BENCH_MIMALLOC
+#include <mimalloc.h>
+#endif
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -112,6 +115,11 @@ double figure(const scenarios::Run& run, const char* name) {
 } // namespace
 
 int main(int argc, char** argv) {
+#ifdef THRONG_BENCH_MIMALLOC
+    // The program interposes malloc itself (bench/alloc_count.cpp): without a name of mimalloc's own the linker would leave it out.
+    if (mi_version() <= 0)
+        return 2;
+#endif
     Options options;
     std::string scenario = "dispersed", filter, json, csv, hash, executor, dictionary_path;
     options.traces = "";
