@@ -1,5 +1,6 @@
-// Capture: touched lanes are quantised once into mirror columns. A lane is dirty only if a quantised value, its presence, its insert
-// counter or its occupant differs; a chunk where nothing differs opens no version. One worker a chunk.
+// Capture: fresh rows become the mirror's. Lanes that structure touched are looked up and quantised first, the others mark has done. A
+// lane is dirty only if a quantised value, its presence, its insert counter or its occupant differs; a chunk where nothing differs opens
+// no version. One worker a chunk.
 #include "jobs/stages/stages.hpp"
 #include "src/base/seeded_bug.hpp"
 #include "src/registry/field_io.hpp"
@@ -21,19 +22,15 @@ struct Capture {
     Chunk& chunk;
     u64 dirty = 0;
     u64 rebound = 0;                                                         // lanes that hold another entity now
-    u64 looked_at = 0;                                                       // touched lanes; their new rows are in worker.rows, by rank
+    u64 looked_at = 0;                                                       // lanes that are touched or fresh
     u32 header_changes = 0;                                                  // bit c: headers[c] is new
     BlockHeader headers[Protocol::component_count_max];
     u64 lanes_with[Protocol::component_count_max] = {};                      // of the touched lanes, those that have the component
     const std::byte* rows_of[Protocol::component_count_max][lane_count];     // their rows in the world, by rank in lanes_with
 
-    std::byte* new_row(u32 lane) const {
-        const u64 below = (u64(1) << lane) - 1;
-        return worker.rows.data() + static_cast<u32>(std::popcount(looked_at & below)) * state.layout.row_bytes;
-    }
+    std::byte* new_row(u32 lane) const { return state.fresh_row(chunk.number * lane_count + lane); }
     void occupants();
-    void find_rows(u32 index, u64 lanes, u64 marked);
-    void begin_rows();
+    void find_rows(u32 index, u64 lanes);
     void component(u32 index, u64 lanes);
     void fields(const LayoutComponent& component, u32 index, u64 lanes);
     u64 opaque(const LayoutComponent& component, u32 index, u64& present, const std::byte* const* rows, u64 inserted);
@@ -134,15 +131,14 @@ u64 Capture::opaque(const LayoutComponent& component, u32 index, u64& present, c
     return differs;
 }
 
-/// Finds the rows of all touched lanes first, so that their cache misses overlap. The mark stage left the rows of `marked` lanes.
-void Capture::find_rows(u32 index, u64 lanes, u64 marked) {
+/// Finds the rows of all touched lanes first, so that their cache misses overlap.
+void Capture::find_rows(u32 index, u64 lanes) {
     const ComponentId id = state.layout.components[index].info->id;
     const PoolBase* pool = state.world.pool_of(id);
-    u32* marked_rows = state.marked_rows.data() + (chunk.number * state.layout.component_count + index) * lane_count;
     u32 count = 0;
     for (u64 left = pool ? lanes & chunk.alive : 0; left; left &= left - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(left));
-        const u32 dense = marked >> lane & 1 ? marked_rows[lane] - 1 : state.world.dense_index(chunk.entity_idx[lane], id);
+        const u32 dense = state.world.dense_index(chunk.entity_idx[lane], id);
         if (dense == no_row)
             continue;
         rows_of[index][count] = static_cast<const std::byte*>(pool->row(dense));
@@ -150,16 +146,6 @@ void Capture::find_rows(u32 index, u64 lanes, u64 marked) {
         ++count;
         lanes_with[index] |= u64(1) << lane;
     }
-    std::memset(marked_rows, 0, lane_count * sizeof(u32));
-}
-
-/// Copies the present rows of the touched lanes, to be changed.
-void Capture::begin_rows() {
-    const u32 row_bytes = state.layout.row_bytes;
-    worker.rows.resize(lane_count * row_bytes);
-    std::byte* to = worker.rows.data();
-    for (u64 left = looked_at; left; left &= left - 1, to += row_bytes)
-        std::memcpy(to, state.mirror.row(chunk, static_cast<u32>(std::countr_zero(left))), row_bytes);
 }
 
 void Capture::component(u32 index, u64 lanes) {
@@ -209,9 +195,9 @@ void Capture::place_lanes(u64 lanes) {
 
 void Capture::compare_rows() {
     const u32 row_bytes = state.layout.row_bytes;
-    const std::byte* now = worker.rows.data();
-    for (u64 left = looked_at; left; left &= left - 1, now += row_bytes) {
-        const std::byte* before = state.mirror.row(chunk, static_cast<u32>(std::countr_zero(left)));
+    for (u64 left = looked_at; left; left &= left - 1) {
+        const u32 lane = static_cast<u32>(std::countr_zero(left));
+        const std::byte *now = new_row(lane), *before = state.mirror.row(chunk, lane);
         u64 differs = 0;
         for (u32 at = 0; at < row_bytes; at += 8) {
             u64 a, b;
@@ -219,7 +205,7 @@ void Capture::compare_rows() {
             std::memcpy(&b, before + at, 8);
             differs |= a ^ b;
         }
-        dirty |= differs ? left & (~left + 1) : 0;
+        dirty |= u64(differs != 0) << lane;
     }
 }
 
@@ -241,21 +227,18 @@ void Capture::store() {
     }
 }
 
-/// Lanes that the mark stage left a row for.
-u64 marked_lanes(const ServerState& state, u32 set) {
-    const u32* rows = state.marked_rows.data() + set * lane_count;
+/// Lanes that the mark stage has written.
+u64 fresh_lanes(const ServerState& state, u32 chunk) {
+    const u8* flags = state.fresh.data() + chunk * lane_count;
     u64 lanes = 0;
 #if defined(__SSE2__)
-    const __m128i zero = _mm_setzero_si128();
     for (u32 lane = 0; lane < lane_count; lane += 16) {
-        const auto* at = reinterpret_cast<const __m128i*>(rows + lane);
-        const auto empty = [&](u32 i) { return _mm_cmpeq_epi32(_mm_loadu_si128(at + i), zero); };
-        const __m128i bytes = _mm_packs_epi16(_mm_packs_epi32(empty(0), empty(1)), _mm_packs_epi32(empty(2), empty(3)));
-        lanes |= u64(~static_cast<u32>(_mm_movemask_epi8(bytes)) & 0xffffu) << lane;
+        const __m128i zero = _mm_cmpeq_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(flags + lane)), _mm_setzero_si128());
+        lanes |= u64(~static_cast<u32>(_mm_movemask_epi8(zero)) & 0xffffu) << lane;
     }
 #else
     for (u32 lane = 0; lane < lane_count; ++lane)
-        lanes |= u64(rows[lane] != 0) << lane;
+        lanes |= u64(flags[lane] != 0) << lane;
 #endif
     return lanes;
 }
@@ -264,28 +247,21 @@ void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
     Capture capture(state, worker, chunk);
     const u32 components = state.layout.component_count;
     u64* touched = state.touched.data() + chunk.number * components;
-    u64 lanes_of[Protocol::component_count_max];
-    for (u32 c = 0; c < components; ++c) {
-        const u64 marked = marked_lanes(state, chunk.number * components + c);
-        lanes_of[c] = touched[c] | marked;
-        if (lanes_of[c])
-            capture.find_rows(c, lanes_of[c], marked & ~touched[c]);
-        touched[c] = 0;
-        capture.looked_at |= lanes_of[c];
-    }
+    capture.looked_at = fresh_lanes(state, chunk.number);
+    std::memset(state.fresh.data() + chunk.number * lane_count, 0, lane_count);
+    for (u32 c = 0; c < components; ++c)
+        if (touched[c]) {
+            capture.find_rows(c, touched[c]);
+            capture.looked_at |= touched[c];
+        }
     capture.occupants();
-    capture.begin_rows();
-    u64 spatial = 0;
-    for (u32 c = 0; c < components; ++c) {
-        const u64 lanes = lanes_of[c];
-        if (!lanes)
-            continue;
-        capture.component(c, lanes);
-        if (static_cast<i32>(c) == state.layout.spatial_component)
-            spatial = lanes;
-    }
-    if (chunk.spatial && spatial)
-        capture.place_lanes(spatial);
+    for (u32 c = 0; c < components; ++c)
+        if (const u64 lanes = touched[c]) {
+            touched[c] = 0;
+            capture.component(c, lanes);
+        }
+    if (chunk.spatial)
+        capture.place_lanes(capture.looked_at);
     capture.compare_rows();
     if (!capture.dirty)
         return;
@@ -299,29 +275,23 @@ void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
 }
 
 /// Capture's misses, a few chunks ahead: first what says where things are, then the rows and columns themselves.
-void prefetch_ahead(const ServerState& state, u32 i, u32 end) {
+void prefetch_ahead(ServerState& state, u32 i, u32 end) {
     const u32 components = state.layout.component_count;
     if (i + 4 < end) {
         const Chunk& later = state.mirror.chunk(state.touched_list[i + 4]);
         state.mirror.prefetch(later.number);
         __builtin_prefetch(&later.structural);
         __builtin_prefetch(&later.rows);
-        const u32* rows = &state.marked_rows[later.number * components * lane_count];
-        for (u32 at = 0; at < components * lane_count; at += 16)
-            __builtin_prefetch(rows + at);
+        __builtin_prefetch(&state.fresh[later.number * lane_count], 1);
+        for (u32 at = 0; at < components; at += 8)
+            __builtin_prefetch(&state.touched[later.number * components + at], 1);
     }
     if (i + 1 < end) {
         const Chunk& next = state.mirror.chunk(state.touched_list[i + 1]);
-        u64 all = 0;
-        for (u32 c = 0; c < components; ++c)
-            if (const u64 lanes = marked_lanes(state, next.number * components + c)) {
-                all |= lanes;
-                const PoolBase& pool = *state.world.pool_of(state.layout.components[c].info->id);
-                const u32* rows = &state.marked_rows[(next.number * components + c) * lane_count];
-                for (u64 left = lanes; left; left &= left - 1)
-                    __builtin_prefetch(pool.row(rows[std::countr_zero(left)] - 1));
-            }
-        state.mirror.prefetch_rows(next, all);
+        const u64 lanes = fresh_lanes(state, next.number);
+        for (u64 left = lanes; left; left &= left - 1)
+            __builtin_prefetch(state.fresh_row(next.number * lane_count + static_cast<u32>(std::countr_zero(left))));
+        state.mirror.prefetch_rows(next, lanes);
         for (u32 line = 0; line < 512; line += 64)
             __builtin_prefetch(next.undo + next.undo_end + line, 1);
     }

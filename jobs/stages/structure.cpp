@@ -58,7 +58,8 @@ u32 chunk_with_room(ServerState& state, Target target) {
     list.last = list.open = chunk.number;
     const u32 sets = (chunk.number + 1) * state.layout.component_count;
     state.touched.resize(sets);
-    state.marked_rows.resize(sets * lane_count);
+    state.fresh.resize((chunk.number + 1) * lane_count);
+    state.fresh_rows.resize(u64(chunk.number + 1) * lane_count * state.layout.row_bytes);
     state.touched_chunks.resize(chunk.number / 64 + 1);
     state.dirty_chunks.resize(chunk.number / 64 + 1);
     ++state.topology;

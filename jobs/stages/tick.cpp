@@ -66,7 +66,6 @@ void level_workers(ServerState& state) {
     level(state, &WorkerState::candidates);
     level(state, &WorkerState::message);
     level(state, &WorkerState::opaque);
-    level(state, &WorkerState::rows);
     level(state, &WorkerState::lanes);
     u32 blocks = 0;
     for (const WorkerState& worker : state.workers)

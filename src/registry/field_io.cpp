@@ -16,28 +16,42 @@ T load(const std::byte* from) {
     return value;
 }
 
-template <class T>
-bool read_range(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, i64* out) {
-    if constexpr (std::is_same_v<T, float>)
-        return kernels().quantise_f32(rows, field.offset_bytes, count, column.inverse_step, static_cast<i32>(column.quantum_min),
-                                      static_cast<i32>(column.quantum_max), out);
+template <class T, class Out>
+bool read_range(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, Out* out) {
+    if constexpr (std::is_same_v<T, float>) {
+        const auto read = [&](u32 first, u32 number, i32* to) {
+            return kernels().quantise_f32(rows + first, field.offset_bytes, number, column.inverse_step, static_cast<i32>(column.quantum_min),
+                                          static_cast<i32>(column.quantum_max), to);
+        };
+        if constexpr (std::is_same_v<Out, i32>)
+            return read(0, count, out);
+        bool outside = false;
+        for (u32 first = 0; first < count; first += lane_count) {
+            i32 narrow[lane_count];
+            const u32 number = count - first < lane_count ? count - first : lane_count;
+            outside |= read(first, number, narrow);
+            for (u32 i = 0; i < number; ++i)
+                out[first + i] = narrow[i];
+        }
+        return outside;
+    }
     bool outside = false;
     for (u32 i = 0; i < count; ++i)
-        out[i] = quantise_range(static_cast<double>(load<T>(rows[i] + field.offset_bytes)), column.inverse_step, column.quantum_min,
-                                column.quantum_max, outside);
+        out[i] = static_cast<Out>(quantise_range(static_cast<double>(load<T>(rows[i] + field.offset_bytes)), column.inverse_step,
+                                                 column.quantum_min, column.quantum_max, outside));
     return outside;
 }
 
-template <class T>
-void read_angle(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, i64* out) {
+template <class T, class Out>
+void read_angle(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, Out* out) {
     for (u32 i = 0; i < count; ++i)
-        out[i] = quantise_angle(static_cast<double>(load<T>(rows[i] + field.offset_bytes)), column.angle_bits);
+        out[i] = static_cast<Out>(quantise_angle(static_cast<double>(load<T>(rows[i] + field.offset_bytes)), column.angle_bits));
 }
 
-template <class T>
-void read_integer(const FieldInfo& field, const std::byte* const* rows, u32 count, i64* out) {
+template <class T, class Out>
+void read_integer(const FieldInfo& field, const std::byte* const* rows, u32 count, Out* out) {
     for (u32 i = 0; i < count; ++i)
-        out[i] = static_cast<i64>(load<T>(rows[i] + field.offset_bytes));
+        out[i] = static_cast<Out>(load<T>(rows[i] + field.offset_bytes));
 }
 
 template <class T>
@@ -102,9 +116,8 @@ auto with_type(FieldType type, F&& f) {
     }
 }
 
-} // namespace
-
-bool read_field(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, i64* out) {
+template <class Out>
+bool read(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, Out* out) {
     return with_type(field.type, [&](auto zero) {
         using T = decltype(zero);
         if (field.kind == FieldKind::range)
@@ -115,6 +128,16 @@ bool read_field(const FieldInfo& field, const Column& column, const std::byte* c
             read_integer<T>(field, rows, count, out);
         return false;
     });
+}
+
+} // namespace
+
+bool read_field(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, i64* out) {
+    return read(field, column, rows, count, out);
+}
+
+bool read_field(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, i32* out) {
+    return read(field, column, rows, count, out);
 }
 
 void write_field(const FieldInfo& field, const Column& column, std::byte* const* rows, u32 count, const i64* values) {

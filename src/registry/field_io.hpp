@@ -9,6 +9,8 @@ namespace throng {
 /// NaN becomes the value nearest to 0; angles wrap into [0, 2^bits). Not for references.
 /// Returns true if any value was outside its Range.
 bool read_field(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, i64* out);
+/// The same for a column of at most 32 bits.
+bool read_field(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, i32* out);
 
 /// The inverse: writes values (absolute) into the field of each row. Values outside a Range or an integer type are the caller's to
 /// refuse before.

@@ -121,7 +121,7 @@ struct ClientState {
 struct alignas(128) WorkerState {
     WorkerState(BlockStock& payloads, Allocator a)
         : arena(payloads, a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), candidates(a), message(a),
-          opaque(a), rows(a), lanes(a) {}
+          opaque(a), lanes(a) {}
     WorkerState(WorkerState&&) = default;
     WorkerState& operator=(WorkerState&&) = default;
     TickReport counts; // summed into the report
@@ -153,7 +153,6 @@ struct alignas(128) WorkerState {
     Array<Candidate> candidates;
     Array<std::byte> message;
     Array<std::byte> opaque;
-    Array<std::byte> rows; // capture: the new rows of the chunk at hand
     struct InMessage { // a section of the message being put together
         u32 client_chunk;
         u64 lanes;
@@ -192,9 +191,11 @@ struct ServerState {
     Array<u32> net_free;
     u32 entity_count = 0;
     u32 occupied_chunks = 0; // that hold an entity
-    // [chunk * component_count + component], cleared by capture:
-    Array<u64> touched;        // lanes to look up again; written by structure
-    Array<u32> marked_rows;    // [that * 64 + lane]: 1 + row of a changed component in its pool; 0: none. One writer each in mark
+    Array<u64> touched; // [chunk * component_count + component]: lanes to look up; written by structure, atomic OR in mark
+    // By place (chunk * 64 + lane): what mark has quantised. A row is as in the mirror, and equal to it between ticks. Mark writes the
+    // columns of the components that have changed, capture all of a touched lane.
+    Array<std::byte> fresh_rows;
+    Array<u8> fresh; // 1: mark has written
     Array<u64> touched_chunks; // bit per chunk; atomic OR in mark, cleared by capture
     Array<u64> dirty_chunks;   // bit per chunk: changed at this tick; atomic OR in capture
     Array<u32> touched_list;
@@ -236,6 +237,7 @@ struct ServerState {
     }
     const Slot* slot_of(Entity entity) const { return const_cast<ServerState*>(this)->slot_of(entity); }
     bool wide_cells() const;
+    std::byte* fresh_row(u32 place) { return fresh_rows.data() + u64(place) * layout.row_bytes; }
     void touch_chunk(u32 chunk) {
         u64& word = touched_chunks[chunk / 64];
         const u64 bit = u64(1) << chunk % 64;

@@ -28,7 +28,7 @@ struct Kernels {
     void (*put_column64)(BitWriter& writer, const ColumnInput& column);
     /// out[i] = quantise_range (quantise.hpp) of the float at offset_bytes of rows[i]; true if any was outside. Bounds in steps.
     bool (*quantise_f32)(const std::byte* const* rows, u32 offset_bytes, u32 count, double inverse_step, i32 minimum, i32 maximum,
-                         i64* out);
+                         i32* out);
     /// prediction[lane] = base[lane] + ((velocity[lane] * scale) >> 16), modulo 2^16.
     void (*predict16)(const i16* base, const i16* velocity, u32 scale, i16* prediction);
     /// From codes, by lane, to values: out[lane] = (prediction[lane] + difference) & value_mask.

@@ -2,7 +2,7 @@
 // inlined: the linker keeps one copy of any other, which could be the one compiled for the other level.
 #include "src/wire/kernels.hpp"
 #if defined(__SSE4_1__)
-#include <smmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace throng::KERNEL_NAMESPACE {
@@ -219,41 +219,76 @@ void put_column16(BitWriter& writer, const ColumnInput& in) { put_column<u16>(wr
 void put_column32(BitWriter& writer, const ColumnInput& in) { put_column<u32>(writer, in); }
 void put_column64(BitWriter& writer, const ColumnInput& in) { put_column<u64>(writer, in); }
 
-bool quantise_f32(const std::byte* const* rows, u32 offset_bytes, u32 count, double inverse_step, i32 minimum, i32 maximum, i64* out) {
+#if defined(__SSE4_1__)
+// quantise_range (quantise.hpp) of four numbers at a time.
+struct Quantiser {
+#if defined(__AVX__)
+    using Doubles = __m256d;
+    static Doubles all(double x) { return _mm256_set1_pd(x); }
+    static __m128i round(Doubles x) { return _mm256_cvtpd_epi32(x); } // halves to even
+    static Doubles limit(Doubles x, Doubles low, Doubles high) { return _mm256_min_pd(_mm256_max_pd(x, low), high); }
+    static Doubles choose(Doubles x, Doubles y, Doubles take_y) { return _mm256_blendv_pd(x, y, take_y); }
+#else
+    using Doubles = __m128d;
+    static Doubles all(double x) { return _mm_set1_pd(x); }
+    static __m128i round(Doubles x) { return _mm_cvtpd_epi32(x); }
+    static Doubles limit(Doubles x, Doubles low, Doubles high) { return _mm_min_pd(_mm_max_pd(x, low), high); }
+    static Doubles choose(Doubles x, Doubles y, Doubles take_y) { return _mm_blendv_pd(x, y, take_y); }
+#endif
+    Doubles scale, low, high, lowest, highest, for_nan;
+    using Mask = decltype(Doubles{} == Doubles{});
+    Mask inside;
+
+    Quantiser(double inverse_step, i32 minimum, i32 maximum)
+        : scale(all(inverse_step)), low(all(minimum)), high(all(maximum)), lowest(all(minimum - 0.5)), highest(all(maximum + 0.5)),
+          for_nan(all(minimum > 0 ? minimum : maximum < 0 ? maximum : 0)), inside(scale == scale) {}
+    __m128i steps(Doubles value) {
+        const Doubles steps = value * scale;
+        inside &= (steps >= lowest) & (steps <= highest);
+        return round(choose(limit(steps, low, high), for_nan, reinterpret_cast<Doubles>(steps != steps)));
+    }
+    __m128i steps(__m128 four) {
+#if defined(__AVX__)
+        return steps(_mm256_cvtps_pd(four));
+#else
+        return _mm_unpacklo_epi64(steps(_mm_cvtps_pd(four)), steps(_mm_cvtps_pd(_mm_movehl_ps(four, four))));
+#endif
+    }
+    bool outside() const {
+#if defined(__AVX__)
+        return _mm256_movemask_pd(reinterpret_cast<Doubles>(inside)) != 15;
+#else
+        return _mm_movemask_pd(reinterpret_cast<Doubles>(inside)) != 3;
+#endif
+    }
+};
+#endif
+
+bool quantise_f32(const std::byte* const* rows, u32 offset_bytes, u32 count, double inverse_step, i32 minimum, i32 maximum, i32* out) {
+#if defined(__SSE4_1__)
+    Quantiser quantiser(inverse_step, minimum, maximum);
+    const auto at = [&](u32 i) { return element<float>(rows[i], offset_bytes); };
+    u32 i = 0;
+    for (; i + 4 <= count; i += 4)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), quantiser.steps(_mm_set_ps(at(i + 3), at(i + 2), at(i + 1), at(i))));
+    if (const u32 left = count - i) {
+        const __m128 four = _mm_set_ps(at(i), left > 2 ? at(i + 2) : at(i), left > 1 ? at(i + 1) : at(i), at(i));
+        alignas(16) i32 some[4];
+        _mm_store_si128(reinterpret_cast<__m128i*>(some), quantiser.steps(four));
+        for (u32 k = 0; k < left; ++k)
+            out[i + k] = some[k];
+    }
+    return quantiser.outside();
+#else
     const i32 for_nan = minimum > 0 ? minimum : maximum < 0 ? maximum : 0;
     bool outside = false;
-#if defined(__SSE4_1__)
-    const __m128d scale = _mm_set1_pd(inverse_step), low = _mm_set1_pd(minimum), high = _mm_set1_pd(maximum);
-    const __m128d lowest = _mm_set1_pd(minimum - 0.5), highest = _mm_set1_pd(maximum + 0.5), not_a_number = _mm_set1_pd(for_nan);
-    __m128d inside = _mm_cmpeq_pd(scale, scale);
-    const auto two = [&](__m128d value) {
-        const __m128d steps = _mm_mul_pd(value, scale);
-        inside = _mm_and_pd(inside, _mm_and_pd(_mm_cmpge_pd(steps, lowest), _mm_cmple_pd(steps, highest)));
-        const __m128d clamped = _mm_min_pd(_mm_max_pd(steps, low), high);
-        return _mm_cvtpd_epi32(_mm_blendv_pd(clamped, not_a_number, _mm_cmpunord_pd(steps, steps))); // halves to even
-    };
-    for (u32 i = 0; i < count; i += 4) {
-        const auto at = [&](u32 k) { return element<float>(rows[i + k < count ? i + k : count - 1], offset_bytes); };
-        const __m128 four = _mm_set_ps(at(3), at(2), at(1), at(0));
-        const __m128i steps = _mm_unpacklo_epi64(two(_mm_cvtps_pd(four)), two(_mm_cvtps_pd(_mm_movehl_ps(four, four))));
-        i64 wide[4];
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(wide), _mm_cvtepi32_epi64(steps));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(wide + 2), _mm_cvtepi32_epi64(_mm_unpackhi_epi64(steps, steps)));
-        if (i + 4 <= count)
-            __builtin_memcpy(out + i, wide, sizeof(wide));
-        else
-            for (u32 k = 0; i + k < count; ++k)
-                out[i + k] = wide[k];
-    }
-    outside = _mm_movemask_pd(inside) != 3;
-#else
     for (u32 i = 0; i < count; ++i) {
         const double steps = static_cast<double>(element<float>(rows[i], offset_bytes)) * inverse_step;
         outside |= !(steps >= minimum - 0.5 && steps <= maximum + 0.5);
-        out[i] = steps > maximum ? maximum : steps < minimum ? minimum : steps == steps ? __builtin_llrint(steps) : for_nan;
+        out[i] = steps > maximum ? maximum : steps < minimum ? minimum : steps == steps ? static_cast<i32>(__builtin_lrint(steps)) : for_nan;
     }
-#endif
     return outside;
+#endif
 }
 
 void apply16(const u16* __restrict codes, const i16* __restrict prediction, u16 value_mask, i16* __restrict out) {

@@ -219,7 +219,7 @@ TEST_SUITE("wire") {
                 }
                 const double inverse_step = round % 3 == 0 ? 100 : 1 / 0.01;
                 const i32 minimum = round % 7 == 0 ? 5 : -819200, maximum = round % 5 == 0 ? 10 : 819200;
-                i64 out[65];
+                i32 out[65];
                 out[count] = 77;
                 bool outside = false;
                 const bool found = kernels().quantise_f32(rows, sizeof(float), count, inverse_step, minimum, maximum, out);
