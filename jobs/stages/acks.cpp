@@ -160,20 +160,29 @@ constexpr i32 reliable_patience = 6;
 /// ack comes, until it is forgotten.
 void Acks::infer_losses() {
     const i32 timeout = loss_timeout(state, client);
-    for (u32 message = client.oldest_message; message != client.next_message; ++message) {
+    const auto age = [&](const MessageRecord& r) { return static_cast<i32>(present + 1 - r.tick); };
+    const auto patience = [&](const MessageRecord& r) { return timeout * (r.reliable ? reliable_patience : 1); };
+    // Records stand in the order of their ticks, so the first that is neither overtaken nor too old ends the search.
+    bool all_before = true; // none before this one is in flight
+    for (u32 message = client.first_in_flight; message != client.next_message; ++message) {
         MessageRecord& r = record(message);
-        const i32 age = static_cast<i32>(present + 1 - r.tick);
-        if (r.state == record_in_flight) {
-            const bool overtaken = client.any_acked && tick_newer(client.newest_acked_tick, r.tick + 1);
-            if (r.reliable ? age <= timeout * reliable_patience : !overtaken && age <= timeout)
-                continue;
+        const bool overtaken = client.any_acked && tick_newer(client.newest_acked_tick, r.tick + 1);
+        if (!overtaken && age(r) <= timeout)
+            break;
+        if (r.state == record_in_flight && (r.reliable ? age(r) > patience(r) : true))
             lost(r);
-        }
-        if (r.state == record_lost && age > 2 * timeout * (r.reliable ? reliable_patience : 1))
-            r.state = record_free;
-        if (r.state == record_free && message == client.oldest_message)
-            ++client.oldest_message;
+        all_before &= r.state != record_in_flight;
+        if (all_before)
+            client.first_in_flight = message + 1;
     }
+    while (client.oldest_message != client.next_message) {
+        const MessageRecord& r = record(client.oldest_message);
+        if (r.state == record_in_flight || (r.state == record_lost && age(r) <= 2 * patience(r)))
+            break;
+        ++client.oldest_message;
+    }
+    if (static_cast<i32>(client.first_in_flight - client.oldest_message) < 0)
+        client.first_in_flight = client.oldest_message;
 }
 
 void process_client(ServerState& state, ClientState& client, WorkerState& worker) {
@@ -211,6 +220,8 @@ void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts)
     }
     r.state = record_free;
     ++client.oldest_message;
+    if (static_cast<i32>(client.first_in_flight - client.oldest_message) < 0)
+        client.first_in_flight = client.oldest_message;
 }
 
 void run_acks_stage(ServerState& state) {

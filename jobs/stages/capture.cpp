@@ -211,8 +211,7 @@ void Capture::compare_rows() {
 
 /// Makes the new rows and headers the present ones.
 void Capture::store() {
-    state.mirror.open_version(chunk, state.tick, dirty, header_changes);
-    chunk.version_rebound[chunk.newest] = rebound;
+    state.mirror.open_version(chunk, state.tick, dirty, rebound, header_changes);
     for (u32 left = header_changes; left; left &= left - 1) {
         const u32 index = static_cast<u32>(std::countr_zero(left));
         chunk.headers[index] = headers[index];
@@ -266,9 +265,6 @@ void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
     if (!capture.dirty)
         return;
     capture.store();
-    chunk.dirty_tick = state.tick;
-    chunk.dirty = capture.dirty;
-    chunk.rebound = capture.rebound;
     __atomic_fetch_or(&state.dirty_chunks[chunk.number / 64], u64(1) << chunk.number % 64, __ATOMIC_RELAXED);
     ++worker.counts.chunks_dirty;
     worker.counts.lanes_dirty += static_cast<u32>(std::popcount(capture.dirty));

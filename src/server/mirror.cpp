@@ -124,10 +124,26 @@ void Mirror::grow_undo(Chunk& chunk, u32 bytes) {
     chunk.undo_end = end;
 }
 
-void Mirror::open_version(Chunk& chunk, Tick tick, u64 lanes, u32 components) {
+/// Makes the record of recent changes that of `tick`, whose `lanes` become the newest version.
+static void note_recent(Chunk& chunk, Tick tick, u64 lanes) {
+    const u32 gap = tick - chunk.dirty_tick;
+    const bool any = chunk.version_count != 0 && gap <= history_max;
+    for (u32 a = history_max; a-- > 0;) // [a] of the new record reaches back to a - gap before the old newest version
+        chunk.earlier[a] = any && a >= gap ? chunk.dirty | chunk.earlier[a - gap] : 0;
+    chunk.dirty = lanes;
+    chunk.dirty_tick = tick;
+}
+
+void Mirror::open_version(Chunk& chunk, Tick tick, u64 lanes, u64 rebound, u32 components) {
     THRONG_ASSERT(chunk.version_count == 0 || tick_newer(tick, chunk.ticks[chunk.newest]));
     const u32 undo_bytes = static_cast<u32>(std::popcount(components)) * static_cast<u32>(sizeof(BlockHeader)) +
                            static_cast<u32>(std::popcount(lanes)) * row_bytes_;
+    note_recent(chunk, tick, lanes);
+    chunk.rebound = rebound;
+    if (rebound) {
+        chunk.rebound_any = true;
+        chunk.rebound_tick = tick;
+    }
     if (chunk.version_count == history_) {
         const u32 oldest = (chunk.newest + history_max + 1 - history_) % history_max;
         chunk.newest_dropped = chunk.ticks[oldest];
@@ -156,7 +172,8 @@ void Mirror::open_version(Chunk& chunk, Tick tick, u64 lanes, u32 components) {
     const u32 version = chunk.newest;
     chunk.ticks[version] = tick;
     chunk.version_dirty[version] = lanes;
-    chunk.version_rebound[version] = 0;
+    chunk.version_rebound[version] = rebound;
+    chunk.oldest_tick = chunk.ticks[(chunk.newest + history_max + 1 - chunk.version_count) % history_max];
     chunk.undo_start[version] = chunk.undo_end;
     chunk.undo_bytes[version] = undo_bytes;
     chunk.undo_headers[version] = components;
@@ -175,6 +192,32 @@ u64 dropped_since(const Chunk& chunk, Tick after) {
         mask |= u64(tick_newer(chunk.lane_dropped[lane], after)) << lane;
     }
     return mask;
+}
+
+u64 changed_in_ring(const Chunk& chunk, Tick after, Tick until) {
+    u64 mask = 0;
+    u32 version = chunk.newest;
+    for (u32 left = chunk.version_count; left > 0; --left) {
+        const Tick tick = chunk.ticks[version];
+        if (!tick_newer(tick, after))
+            return mask;
+        if (!tick_newer(tick, until))
+            mask |= chunk.version_dirty[version];
+        version = version == 0 ? history_max - 1 : version - 1;
+    }
+    return chunk.dropped_any && tick_newer(chunk.newest_dropped, after) ? mask | dropped_since(chunk, after) : mask;
+}
+
+u64 rebound_in_ring(const Chunk& chunk, Tick after) {
+    u64 mask = 0;
+    u32 version = chunk.newest;
+    for (u32 left = chunk.version_count; left > 0; --left) {
+        if (!tick_newer(chunk.ticks[version], after))
+            return mask;
+        mask |= chunk.version_rebound[version];
+        version = version == 0 ? history_max - 1 : version - 1;
+    }
+    return chunk.dropped_any && tick_newer(chunk.newest_dropped, after) ? mask | dropped_since(chunk, after) : mask;
 }
 
 void Mirror::present(const Chunk& chunk, u64 lanes, RowState& out) const {

@@ -21,22 +21,27 @@ namespace throng {
 inline constexpr u32 history_max = 16;
 inline constexpr u32 no_chunk = 0xffffffffu;
 
-/// Ordered by use: the first line is what interest, plan and acks look at, then the ring's ticks, its masks, the lanes' places.
+/// Ordered by use: the first line and `earlier` are what interest, plan and acks look at, then the ring's ticks, its masks, the lanes'
+/// places.
 struct alignas(64) Chunk {
     u64 alive = 0;   // lanes bound to an entity
     u64 dirty = 0;   // lanes whose value changed at dirty_tick
     u64 rebound = 0; // of these, lanes whose occupant changed
-    Tick dirty_tick = 0;
+    Tick dirty_tick = 0;    // of the newest version
     Tick view_tick = 0;     // when alive or a place last changed
+    Tick oldest_tick = 0;   // of the oldest version
+    Tick rebound_tick = 0;  // of the newest version in which an occupant changed; meaningful if rebound_any
     i32 origin[2] = {0, 0}; // steps; like number, cell and spatial it never changes (R14)
     u32 number = 0;
-    Tick newest_dropped = 0; // meaningful if dropped_any
-    u8 newest = 0;           // ring index of the present version
+    u8 newest = 0; // ring index of the present version
     u8 version_count = 0;
-    bool dropped_any = false;
+    bool dropped_any : 1 = false;
+    bool rebound_any : 1 = false;
     bool spatial = false;
-    u32 cell = 0;
+    u64 earlier[history_max] = {}; // [a]: lanes that changed in the a ticks before dirty_tick
     Tick ticks[history_max] = {};
+    u32 cell = 0;
+    Tick newest_dropped = 0; // meaningful if dropped_any
     u64 version_dirty[history_max] = {};
     LanePlaces places;
     u64 version_rebound[history_max] = {};
@@ -84,8 +89,8 @@ public:
     Chunk& add_chunk(u32 cell, bool spatial, i32 origin_a, i32 origin_b);
 
     /// Opens the version of `tick`, newer than all others, in which `lanes` and the headers of `components` (bits) are about to be
-    /// overwritten. One writer a chunk.
-    void open_version(Chunk& chunk, Tick tick, u64 lanes, u32 components);
+    /// overwritten; `rebound` of the lanes get another occupant. One writer a chunk.
+    void open_version(Chunk& chunk, Tick tick, u64 lanes, u64 rebound, u32 components);
     std::byte* row(Chunk& chunk, u32 lane) const { return chunk.rows + lane * row_bytes_; }
     const std::byte* row(const Chunk& chunk, u32 lane) const { return chunk.rows + lane * row_bytes_; }
     /// The present state of `lanes`.
@@ -116,9 +121,7 @@ public:
     void prefetch(u32 number) const {
         const Chunk* chunk = chunks_[number];
         __builtin_prefetch(chunk);
-        __builtin_prefetch(chunk->ticks);
-        __builtin_prefetch(chunk->version_dirty);
-        __builtin_prefetch(chunk->version_dirty + 8);
+        __builtin_prefetch(chunk->earlier);
     }
     void prefetch_places(u32 number) const {
         const Chunk* chunk = chunks_[number];
@@ -167,39 +170,33 @@ private:
 /// Lanes of which a dropped version newer than `after` held a change.
 u64 dropped_since(const Chunk& chunk, Tick after);
 
+/// changed() and rebound_since() by walking the ring.
+u64 changed_in_ring(const Chunk& chunk, Tick after, Tick until);
+u64 rebound_in_ring(const Chunk& chunk, Tick after);
+
 /// Lanes changed in (after, until]. Of versions that the ring has dropped, a lane's last change counts, even if it is newer than
-/// `until`: that errs towards changed (R4).
+/// `until`: that errs towards changed (R4). One load where `until` is not older than the tick before the newest version, as it nearly
+/// always is.
 inline u64 changed(const Chunk& chunk, Tick after, Tick until) {
-    u64 mask = 0;
-    u32 version = chunk.newest;
-    for (u32 left = chunk.version_count; left > 0; --left) {
-        const Tick tick = chunk.ticks[version];
-        if (!tick_newer(tick, after))
-            return mask;
-        if (!tick_newer(tick, until))
-            mask |= chunk.version_dirty[version];
-        version = version == 0 ? history_max - 1 : version - 1;
-    }
-    return chunk.dropped_any && tick_newer(chunk.newest_dropped, after) ? mask | dropped_since(chunk, after) : mask;
+    const u32 age = chunk.dirty_tick - after;
+    if (chunk.version_count == 0 || static_cast<i32>(age) <= 0)
+        return 0;
+    const i32 past_newest = static_cast<i32>(until - chunk.dirty_tick);
+    if (age <= history_max && past_newest >= -1)
+        return chunk.earlier[age - 1] | (past_newest >= 0 ? chunk.dirty : 0);
+    return changed_in_ring(chunk, after, until);
 }
 
 /// Lanes whose occupant changed after `after`, or that changed at all in a dropped version after it.
 inline u64 rebound_since(const Chunk& chunk, Tick after) {
-    u64 mask = 0;
-    u32 version = chunk.newest;
-    for (u32 left = chunk.version_count; left > 0; --left) {
-        if (!tick_newer(chunk.ticks[version], after))
-            return mask;
-        mask |= chunk.version_rebound[version];
-        version = version == 0 ? history_max - 1 : version - 1;
-    }
-    return chunk.dropped_any && tick_newer(chunk.newest_dropped, after) ? mask | dropped_since(chunk, after) : mask;
+    if ((chunk.rebound_any && tick_newer(chunk.rebound_tick, after)) || (chunk.dropped_any && tick_newer(chunk.newest_dropped, after)))
+        return rebound_in_ring(chunk, after);
+    return 0;
 }
 
 /// Whether the state at a baseline tick is known (R14).
 inline bool serves(const Chunk& chunk, Tick baseline) {
-    return chunk.version_count != 0 &&
-           !tick_newer(chunk.ticks[(chunk.newest + history_max + 1 - chunk.version_count) % history_max], baseline);
+    return chunk.version_count != 0 && !tick_newer(chunk.oldest_tick, baseline);
 }
 
 } // namespace throng

@@ -94,6 +94,7 @@ struct ClientState {
     Array<SectionRecord> sections;
     u32 next_message = 0;   // running number; its low 16 bits travel
     u32 oldest_message = 0; // first that is not resolved
+    u32 first_in_flight = 0; // none before it is in flight
     u32 next_section = 0;
     bool any_acked = false;
     Tick newest_acked_tick = 0;  // of acked messages
