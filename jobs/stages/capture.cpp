@@ -161,6 +161,12 @@ void Capture::component(u32 index, u64 lanes) {
     } else if (have) {
         fields(component, index, have);
     }
+    // Even where the component was not there before: mark may have written for an entity that got it and left the lane in one tick.
+    for (u64 left = lanes & ~have; left; left &= left - 1) {
+        std::byte* row = new_row(static_cast<u32>(std::countr_zero(left)));
+        for (u32 f = 0; f < component.column_count; ++f)
+            set_row_element(row, state.layout.columns[component.first_column + f], 0);
+    }
     if (!structure)
         return;
     dirty |= structure;
@@ -169,11 +175,6 @@ void Capture::component(u32 index, u64 lanes) {
     now.present = (old.present & ~lanes) | have;
     for (u32 plane = 0; plane < 2; ++plane)
         now.counter[plane] = (old.counter[plane] & ~lanes) | (chunk.counters[index][plane] & lanes & have);
-    for (u64 left = lanes & ~have; left; left &= left - 1) {
-        std::byte* row = new_row(static_cast<u32>(std::countr_zero(left)));
-        for (u32 f = 0; f < component.column_count; ++f)
-            set_row_element(row, state.layout.columns[component.first_column + f], 0);
-    }
 }
 
 /// Holds or renews the places of lanes inside the cell, which interest reads.

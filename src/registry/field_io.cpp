@@ -20,8 +20,8 @@ template <class T, class Out>
 bool read_range(const FieldInfo& field, const Column& column, const std::byte* const* rows, u32 count, Out* out) {
     if constexpr (std::is_same_v<T, float>) {
         const auto read = [&](u32 first, u32 number, i32* to) {
-            return kernels().quantise_f32(rows + first, field.offset_bytes, number, column.inverse_step, static_cast<i32>(column.quantum_min),
-                                          static_cast<i32>(column.quantum_max), to);
+            return kernels().quantise_f32(rows + first, field.offset_bytes, number, column.inverse_step,
+                                          static_cast<i32>(column.quantum_min), static_cast<i32>(column.quantum_max), to);
         };
         if constexpr (std::is_same_v<Out, i32>)
             return read(0, count, out);
