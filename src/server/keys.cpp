@@ -26,7 +26,11 @@ void KeyTable::resize(u32 slots) {
     for (u32 i = 0; i < slots; ++i)
         new (&slots_[i]) std::atomic<u64>(0);
     slot_count_ = slots;
-    epoch_ = 0;
+    epoch_ = 0; // begin_tick makes it 1 or more
+    for (Worker& worker : workers_)
+        for (auto& recent : worker.recent)
+            for (Worker::Recent& entry : recent)
+                entry = {};
 }
 
 void KeyTable::begin_tick(Tick) {
@@ -78,7 +82,7 @@ KeyTable::Ref KeyTable::make(u32 index, u32 chunk, Tick baseline, u64 lanes, boo
     return index << 24 | at;
 }
 
-KeyTable::Ref KeyTable::find(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) {
+KeyTable::Ref KeyTable::find_in_table(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) {
     const u64 tag = u64(epoch_) << 32;
     const u32 mask = slot_count_ - 1;
     Ref mine = none;

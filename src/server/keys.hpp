@@ -86,7 +86,18 @@ public:
     /// many keys as all did.
     void begin_tick(Tick tick);
     /// Finds or makes a key. Concurrent for different workers.
-    Ref find(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full);
+    Ref find(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) {
+        Worker::Recent& recent = workers_[worker].recent[full][chunk % Worker::recent_count];
+        if (recent.epoch == epoch_ && recent.lanes == lanes && recent.chunk == chunk && recent.baseline == baseline) {
+            std::atomic<bool>& shared = key(recent.ref).shared;
+            if (!shared.load(std::memory_order_relaxed))
+                shared.store(true, std::memory_order_relaxed);
+            return recent.ref;
+        }
+        const Ref ref = find_in_table(worker, chunk, baseline, lanes, full);
+        recent = {lanes, chunk, baseline, epoch_, ref};
+        return ref;
+    }
     Key& key(Ref ref) { return workers_[ref >> 24].blocks[(ref & 0xffffffu) / block_keys][ref % block_keys]; }
 
     u32 worker_count() const { return workers_.size(); }
@@ -101,6 +112,16 @@ private:
         Worker& operator=(Worker&&) = default;
         Array<Key*> blocks;
         u32 count = 0;
+        // What this worker asked for last, by chunk: in a crowd nearly every client asks for what the one before it did.
+        struct Recent {
+            u64 lanes = 0;
+            u32 chunk = 0;
+            Tick baseline = 0;
+            u32 epoch = 0;
+            Ref ref = none;
+        };
+        static constexpr u32 recent_count = 256;
+        Recent recent[2][recent_count]; // [full]
     };
     static u64 hash(u32 chunk, Tick baseline, u64 lanes, bool full) {
         u64 h = lanes * 0x9E3779B97F4A7C15ull ^ (u64(chunk) << 32 | baseline) * 0xC2B2AE3D27D4EB4Full ^ u64(full) * 0x165667B19E3779F9ull;
@@ -109,6 +130,7 @@ private:
         return h ^ h >> 32;
     }
     Ref make(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full);
+    Ref find_in_table(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full);
 
     Allocator allocator_;
     BlockStock stock_; // before the workers, which hold blocks of it
