@@ -117,13 +117,16 @@ bool Assembler::close(Channel channel, Bytes message) {
         return false;
     }
     new_record().reliable = channel != Channel::unreliable;
+    u32 pairs = 0, gone_lanes = 0;
+    SectionRecord* const ring = client_.sections.data();
+    const u32 ring_mask = client_.sections.size() - 1;
+    u32 next_section = client_.next_section;
     for (const WorkerState::InMessage& in : worker_.lanes) {
         ClientChunk& view = client_.chunks[in.client_chunk];
         // Plan has left no lane in that the client has acknowledged, so each is a pair.
         THRONG_ASSERT_SLOW((in.lanes & ~(~view.known | unacked(view, state_.mirror.chunk(view.chunk), state_.tick))) == 0);
-        worker_.counts.pairs += static_cast<u32>(std::popcount(in.lanes));
-        worker_.counts.sent_lanes += static_cast<u32>(std::popcount(in.lanes) + std::popcount(in.gone));
-        worker_.counts.gone_lanes += static_cast<u32>(std::popcount(in.gone));
+        pairs += static_cast<u32>(std::popcount(in.lanes));
+        gone_lanes += static_cast<u32>(std::popcount(in.gone));
         view.limbo |= in.lanes & ~view.known;
         view.known |= in.lanes;
         view.pending &= ~(in.lanes | in.gone);
@@ -133,8 +136,12 @@ bool Assembler::close(Channel channel, Bytes message) {
             view.limbo &= ~in.gone;
         }
         ++view.in_flight;
-        client_.sections[client_.next_section++ & (client_.sections.size() - 1)] = {view.chunk, in.client_chunk, in.lanes | in.gone};
+        ring[next_section++ & ring_mask] = {view.chunk, in.client_chunk, in.lanes | in.gone};
     }
+    client_.next_section = next_section;
+    worker_.counts.pairs += pairs;
+    worker_.counts.sent_lanes += pairs + gone_lanes;
+    worker_.counts.gone_lanes += gone_lanes;
     ++client_.next_message;
     client_.last_sent_tick = state_.tick;
     client_.hash_wanted = false;

@@ -85,7 +85,7 @@ Error read_state_header(Bytes message, StateHeader& header) {
     return Error::none;
 }
 
-u32 write_section_header(std::byte* out, u32 chunk_step, u32 payload_bytes, u64 gone) {
+u32 write_long_section_header(std::byte* out, u32 chunk_step, u32 payload_bytes, u64 gone) {
     u32 bytes = put_varint(out, chunk_step);
     bytes += put_varint(out + bytes, payload_bytes << 1 | (gone != 0));
     if (gone) {

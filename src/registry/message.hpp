@@ -36,8 +36,17 @@ Error read_state_header(Bytes message, StateHeader& header);
 
 /// Step, size and gone mask at their longest.
 inline constexpr u32 section_header_bytes_max = 5 + 5 + 9;
+u32 write_long_section_header(std::byte* out, u32 chunk_step, u32 payload_bytes, u64 gone);
 /// Returns the bytes written.
-u32 write_section_header(std::byte* out, u32 chunk_step, u32 payload_bytes, u64 gone);
+inline u32 write_section_header(std::byte* out, u32 chunk_step, u32 payload_bytes, u64 gone) {
+    if (gone || chunk_step >= 0x80 || payload_bytes >= 1u << 13)
+        return write_long_section_header(out, chunk_step, payload_bytes, gone);
+    const u32 size = payload_bytes << 1, longer = size >= 0x80; // nearly all: varints of one, and of one or two bytes
+    out[0] = static_cast<std::byte>(chunk_step);
+    out[1] = static_cast<std::byte>(longer ? size | 0x80 : size);
+    out[2] = static_cast<std::byte>(size >> 7);
+    return 2 + longer;
+}
 struct SectionHeader {
     u32 chunk_step = 0;
     u64 gone = 0;
