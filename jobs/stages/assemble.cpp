@@ -35,10 +35,10 @@ private:
     ClientState& client_;
     ClientId id_;
     WorkerState& worker_;
-    u32 used_ = 0;         // bytes of the open message; 0: none is open
+    u32 used_ = 0; // bytes of the open message; 0: none is open
     u32 last_chunk_ = 0;
     u32 client_bytes_ = 0;
-    struct Tally {         // of the open message, counted once it is accepted
+    struct Tally { // of the open message, counted once it is accepted
         u64 payload = 0, shared = 0, zstd = 0, full_lanes = 0, delta_sections = 0, baseline_ages = 0;
     } tally_;
 };
