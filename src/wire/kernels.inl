@@ -42,7 +42,9 @@ inline u64 merge4(u64 x, u32 width) {
     return (x & 0xffff'ffff) | x >> 32 << (2 * width);
 }
 
-inline u64 low_bits(u32 bits) { return bits >= 64 ? ~u64{0} : (u64{1} << bits) - 1; }
+inline u64 low_bits(u32 bits) {
+    return bits >= 64 ? ~u64{0} : (u64{1} << bits) - 1;
+}
 
 // What is known of the codes of a column.
 struct Codes {
@@ -121,9 +123,12 @@ inline Codes find_codes_by_fours(const ColumnInput& in, u32* codes) {
 
 inline i64 velocity_of(const ColumnInput& in, u32 i) {
     switch (in.velocity_bytes) {
-    case 2: return element<i16>(in.base[i], in.velocity_offset_bytes);
-    case 4: return element<i32>(in.base[i], in.velocity_offset_bytes);
-    default: return element<i64>(in.base[i], in.velocity_offset_bytes);
+    case 2:
+        return element<i16>(in.base[i], in.velocity_offset_bytes);
+    case 4:
+        return element<i32>(in.base[i], in.velocity_offset_bytes);
+    default:
+        return element<i64>(in.base[i], in.velocity_offset_bytes);
     }
 }
 
@@ -215,25 +220,47 @@ void put_column(BitWriter& writer, const ColumnInput& in) {
         writer.put(codes[__builtin_ctzll(rest)], width);
 }
 
-void put_column16(BitWriter& writer, const ColumnInput& in) { put_column<u16>(writer, in); }
-void put_column32(BitWriter& writer, const ColumnInput& in) { put_column<u32>(writer, in); }
-void put_column64(BitWriter& writer, const ColumnInput& in) { put_column<u64>(writer, in); }
+void put_column16(BitWriter& writer, const ColumnInput& in) {
+    put_column<u16>(writer, in);
+}
+void put_column32(BitWriter& writer, const ColumnInput& in) {
+    put_column<u32>(writer, in);
+}
+void put_column64(BitWriter& writer, const ColumnInput& in) {
+    put_column<u64>(writer, in);
+}
 
 #if defined(__SSE4_1__)
 // quantise_range (quantise.hpp) of four numbers at a time.
 struct Quantiser {
 #if defined(__AVX__)
     using Doubles = __m256d;
-    static Doubles all(double x) { return _mm256_set1_pd(x); }
-    static __m128i round(Doubles x) { return _mm256_cvtpd_epi32(x); } // halves to even
-    static Doubles limit(Doubles x, Doubles low, Doubles high) { return _mm256_min_pd(_mm256_max_pd(x, low), high); }
-    static Doubles choose(Doubles x, Doubles y, Doubles take_y) { return _mm256_blendv_pd(x, y, take_y); }
+    static Doubles all(double x) {
+        return _mm256_set1_pd(x);
+    }
+    static __m128i round(Doubles x) {
+        return _mm256_cvtpd_epi32(x);
+    } // halves to even
+    static Doubles limit(Doubles x, Doubles low, Doubles high) {
+        return _mm256_min_pd(_mm256_max_pd(x, low), high);
+    }
+    static Doubles choose(Doubles x, Doubles y, Doubles take_y) {
+        return _mm256_blendv_pd(x, y, take_y);
+    }
 #else
     using Doubles = __m128d;
-    static Doubles all(double x) { return _mm_set1_pd(x); }
-    static __m128i round(Doubles x) { return _mm_cvtpd_epi32(x); }
-    static Doubles limit(Doubles x, Doubles low, Doubles high) { return _mm_min_pd(_mm_max_pd(x, low), high); }
-    static Doubles choose(Doubles x, Doubles y, Doubles take_y) { return _mm_blendv_pd(x, y, take_y); }
+    static Doubles all(double x) {
+        return _mm_set1_pd(x);
+    }
+    static __m128i round(Doubles x) {
+        return _mm_cvtpd_epi32(x);
+    }
+    static Doubles limit(Doubles x, Doubles low, Doubles high) {
+        return _mm_min_pd(_mm_max_pd(x, low), high);
+    }
+    static Doubles choose(Doubles x, Doubles y, Doubles take_y) {
+        return _mm_blendv_pd(x, y, take_y);
+    }
 #endif
     Doubles scale, low, high, lowest, highest, for_nan;
     using Mask = decltype(Doubles{} == Doubles{});
@@ -241,7 +268,10 @@ struct Quantiser {
 
     Quantiser(double inverse_step, i32 minimum, i32 maximum)
         : scale(all(inverse_step)), low(all(minimum)), high(all(maximum)), lowest(all(minimum - 0.5)), highest(all(maximum + 0.5)),
-          for_nan(all(minimum > 0 ? minimum : maximum < 0 ? maximum : 0)), inside(scale == scale) {}
+          for_nan(all(minimum > 0   ? minimum
+                      : maximum < 0 ? maximum
+                                    : 0)),
+          inside(scale == scale) {}
     __m128i steps(Doubles value) {
         const Doubles steps = value * scale;
         inside &= (steps >= lowest) & (steps <= highest);
@@ -285,7 +315,10 @@ bool quantise_f32(const std::byte* const* rows, u32 offset_bytes, u32 count, dou
     for (u32 i = 0; i < count; ++i) {
         const double steps = static_cast<double>(element<float>(rows[i], offset_bytes)) * inverse_step;
         outside |= !(steps >= minimum - 0.5 && steps <= maximum + 0.5);
-        out[i] = steps > maximum ? maximum : steps < minimum ? minimum : steps == steps ? static_cast<i32>(__builtin_lrint(steps)) : for_nan;
+        out[i] = steps > maximum   ? maximum
+                 : steps < minimum ? minimum
+                 : steps == steps  ? static_cast<i32>(__builtin_lrint(steps))
+                                   : for_nan;
     }
     return outside;
 #endif
