@@ -174,7 +174,7 @@ public:
         using Component = std::remove_cvref_t<T>;
         if (Component* const found = mut<Component>(entity)) {
             *found = std::forward<T>(value);
-            return hooked_.test(component_id<Component, MaxC>()) ? notify_change<Component>(entity) : found;
+            return any_hooks_ && hooked_.test(component_id<Component, MaxC>()) ? notify_change<Component>(entity) : found;
         }
         return add<std::remove_cvref_t<T>>(entity, std::forward<T>(value));
     }
@@ -575,6 +575,11 @@ private:
     void announce_all();
     void* add_value_initialised(Entity entity, ComponentId id, bool announced);
     void notify_added(const Signature<MaxC>& signature, std::span<const Entity> entities);
+    /// By value, so that a spawn without hooks keeps its handle in registers.
+    [[gnu::noinline]] void notify_spawned_one(const Signature<MaxC>& signature, Entity entity) {
+        if (signature.intersects(hooked_))
+            notify_added(signature, {&entity, 1});
+    }
     template <class... Ts>
     void notify_spawned(std::span<const Entity> entities) {
         Signature<MaxC> signature;

@@ -214,8 +214,8 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
             for (PoolBase* pool : pools)
                 if (logged_.test(pool->component()))
                     log_entry(entity, pool->component(), StructureEvent::Kind::added);
-        if (shape.signature.intersects(hooked_)) [[unlikely]]
-            notify_added(shape.signature, {&entity, 1});
+        if (any_hooks_) [[unlikely]]
+            notify_spawned_one(shape.signature, entity);
         return entity;
     }
 }
@@ -242,7 +242,7 @@ T* BasicWorld<MaxC>::add(Entity entity, A&&... args) {
     insert_index(*m, id, pool->commit_row(entity.entity_idx, entity.entity_id));
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::added);
-    if (hooked_.test(id)) [[unlikely]] {
+    if (any_hooks_ && hooked_.test(id)) [[unlikely]] {
         notify(detail::HookKind::add, id, entity);
         return const_cast<T*>(get<T>(entity));
     }
@@ -285,7 +285,7 @@ void* BasicWorld<MaxC>::add_value_initialised(Entity entity, ComponentId id, boo
     insert_index(*m, id, pool->commit_row(entity.entity_idx, entity.entity_id));
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::added);
-    if (hooked_.test(id)) [[unlikely]] {
+    if (any_hooks_ && hooked_.test(id)) [[unlikely]] {
         if (!announced) {
             unannounced_.push_back({entity, id, detail::HookKind::add});
             return value;
@@ -302,7 +302,7 @@ bool BasicWorld<MaxC>::remove_row(Meta& m, Entity entity, u32 id) {
     PoolBase& pool = *pools_[id];
     if (refuse_change(pool))
         return false;
-    if (hooked_.test(id)) [[unlikely]] {
+    if (any_hooks_ && hooked_.test(id)) [[unlikely]] {
         if (!notify_removing(entity, id))
             return false;
         if (m.entity_id != entity.entity_id || !m.signature.test(id))
