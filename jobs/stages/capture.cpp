@@ -299,9 +299,15 @@ void prefetch_ahead(ServerState& state, u32 i, u32 end) {
 void run_capture_stage(ServerState& state) {
     state.touched_list.clear();
     for (u32 word = 0; word < state.touched_chunks.size(); ++word) {
-        for (u64 left = state.touched_chunks[word]; left; left &= left - 1)
-            state.touched_list.push_back(word * 64 + static_cast<u32>(std::countr_zero(left)));
-        state.touched_chunks[word] = 0;
+        u64 waiting = 0; // nobody would look at them
+        for (u64 left = state.touched_chunks[word]; left; left &= left - 1) {
+            const u32 number = word * 64 + static_cast<u32>(std::countr_zero(left));
+            if (state.viewers[number])
+                state.touched_list.push_back(number);
+            else
+                waiting |= left & (~left + 1);
+        }
+        state.touched_chunks[word] = waiting;
         state.dirty_chunks[word] = 0;
     }
     parallel_stage(state, Stage::capture, state.touched_list.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {

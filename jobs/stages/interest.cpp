@@ -1,27 +1,39 @@
-// Interest: which chunks a client holds state for, and which of their lanes it is meant to see. A chunk that is left keeps its
-// ClientChunk until everything the client may hold of it has been acknowledged as gone (R2, R10).
+// Views and interest: which chunks a client holds state for, settled before capture, and after it which of their lanes the client is
+// meant to see. A chunk that is left keeps its ClientChunk until everything the client may hold of it has been acknowledged as gone
+// (R2, R10).
 #include "jobs/stages/stages.hpp"
 #include "src/base/seeded_bug.hpp"
+#include "src/registry/field_io.hpp"
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace throng {
 namespace {
+
+/// The present value of a spatial field. Capture has not been there yet: mark's row, unless structure has touched the lane.
+i32 present_steps(ServerState& state, const Slot& slot, u32 entity_idx, u32 axis) {
+    const u32 index = static_cast<u32>(state.layout.spatial_component);
+    const LayoutComponent& component = state.layout.components[index];
+    const u32 field = static_cast<u32>(component.info->spatial_fields[axis]);
+    const Column& column = state.layout.columns[component.first_column + field];
+    const u32 chunk = slot.place / lane_count;
+    if (!(state.touched[chunk * state.layout.component_count + index] >> slot.place % lane_count & 1))
+        return state.mirror.chunk(chunk).origin[axis] + static_cast<i32>(row_element(state.fresh_row(slot.place), column));
+    const auto* row = static_cast<const std::byte*>(
+        state.world.pool_of(component.info->id)->row(state.world.dense_index(entity_idx, component.info->id)));
+    i32 steps = 0;
+    read_field(component.info->fields[field], column, &row, 1, &steps); // mark or structure has reported what is out of range
+    return steps;
+}
 
 bool update_position(ServerState& state, ClientState& client) {
     if (client.has_focus) {
         const Slot* slot = state.slot_of(client.focus);
         if (slot && slot->place != no_slot && slot->spatial) {
-            const Chunk& chunk = state.mirror.chunk(slot->place / lane_count);
-            const u32 index = static_cast<u32>(state.layout.spatial_component);
-            const LayoutComponent& component = state.layout.components[index];
-            const std::byte* row = state.mirror.row(chunk, slot->place % lane_count);
-            for (u32 axis = 0; axis < 2; ++axis) {
-                const Column& column =
-                    state.layout.columns[component.first_column + static_cast<u32>(component.info->spatial_fields[axis])];
-                client.now[axis] = chunk.origin[axis] + static_cast<i32>(row_element(row, column));
-            }
+            for (u32 axis = 0; axis < 2; ++axis)
+                client.now[axis] = present_steps(state, *slot, client.focus.entity_idx, axis);
         } else if (!client.held_valid)
             return false; // nothing to centre on yet; later the last place is kept
     } else if (client.has_point) {
@@ -38,11 +50,15 @@ bool update_position(ServerState& state, ClientState& client) {
     return true;
 }
 
+bool sees_space(const ClientState& client) {
+    return client.held_valid && client.radius > 0;
+}
+
 /// Rebuilds the client's chunk list: what its circle touches, plus what it may still hold.
-void rebuild_chunks(ServerState& state, ClientState& client, WorkerState& worker, bool sees_space) {
+void rebuild_chunks(ServerState& state, ClientState& client, WorkerState& worker) {
     worker.cells.clear();
     worker.numbers.clear();
-    if (sees_space)
+    if (sees_space(client))
         state.grid.cells_in_circle(client.held[0], client.held[1],
                                    static_cast<i32>(client.radius * visible_ratio) + state.grid.cell_margin_steps(), worker.cells);
     for (const u32 cell : worker.cells)
@@ -58,6 +74,8 @@ void rebuild_chunks(ServerState& state, ClientState& client, WorkerState& worker
     const auto keep = [&](const ClientChunk& view) {
         if (view.known || view.in_flight)
             worker.merged.push_back(view);
+        else
+            __atomic_fetch_sub(&state.viewers[view.chunk], 1u, __ATOMIC_RELAXED);
     };
     for (const u32 number : worker.numbers) {
         while (old < old_count && client.chunks[old].chunk < number)
@@ -69,6 +87,7 @@ void rebuild_chunks(ServerState& state, ClientState& client, WorkerState& worker
             view.chunk = number;
             view.baseline = view.sent_tick = state.tick;
             worker.merged.push_back(view);
+            __atomic_fetch_add(&state.viewers[number], 1u, __ATOMIC_RELAXED);
         }
     }
     while (old < old_count)
@@ -93,10 +112,10 @@ u64 hidden_lanes(const ServerState& state, const ClientState& client, const Chun
     return mask;
 }
 
-u64 visible_lanes(const ServerState& state, const ClientState& client, const Chunk& chunk, bool sees_space) {
+u64 visible_lanes(const ServerState& state, const ClientState& client, const Chunk& chunk) {
     u64 mask = chunk.alive;
     if (chunk.spatial) {
-        if (!sees_space)
+        if (!sees_space(client))
             return 0;
         const i64 edge = state.grid.cell_steps();
         const i64 a = (i64(client.held[0]) - chunk.origin[0]) * place_units / edge;
@@ -151,13 +170,14 @@ void withdraw(ClientState& client, const Array<WorkerState::Withdrawn>& withdraw
     }
 }
 
-void update_client(ServerState& state, ClientState& client, WorkerState& worker, bool topology_changed) {
-    const bool moved = update_position(state, client);
-    const bool sees_space = client.held_valid && client.radius > 0;
-    const bool changed = moved || client.view_changed;
-    if (changed || topology_changed)
-        rebuild_chunks(state, client, worker, sees_space);
-    client.view_changed = false;
+void update_chunks(ServerState& state, ClientState& client, WorkerState& worker, bool topology_changed) {
+    client.view_changed |= update_position(state, client);
+    if (client.view_changed || topology_changed)
+        rebuild_chunks(state, client, worker);
+}
+
+void update_lanes(ServerState& state, ClientState& client, WorkerState& worker, bool topology_changed) {
+    const bool changed = std::exchange(client.view_changed, false);
     if (!changed && !topology_changed && !state.any_view_change)
         return;
     worker.withdrawn.clear();
@@ -167,7 +187,7 @@ void update_client(ServerState& state, ClientState& client, WorkerState& worker,
         ClientChunk& view = client.chunks[i];
         const Chunk& chunk = state.mirror.chunk(view.chunk);
         if (changed || chunk.view_tick == state.tick || (view.visible == 0 && view.known == 0))
-            update_view(state, client, worker, view, chunk, visible_lanes(state, client, chunk, sees_space));
+            update_view(state, client, worker, view, chunk, visible_lanes(state, client, chunk));
     }
     if (worker.withdrawn.size())
         withdraw(client, worker.withdrawn);
@@ -175,21 +195,36 @@ void update_client(ServerState& state, ClientState& client, WorkerState& worker,
 
 } // namespace
 
-void run_interest_stage(ServerState& state) {
-    state.any_view_change = state.touched_list.size() > 0;
-    const bool topology_changed = state.topology != state.last_topology;
+void run_views_stage(ServerState& state) {
+    for (WorkerState& worker : state.workers)
+        state.any_view_change |= std::exchange(worker.marked, false);
+    state.topology_changed = state.topology != state.last_topology;
     state.last_topology = state.topology;
-    if (!state.any_view_change && !topology_changed && !state.views_changed)
-        return; // nothing has moved, and nobody looks elsewhere
+    state.interest_due = state.any_view_change || state.topology_changed || state.views_changed;
     state.views_changed = false;
+    if (!state.interest_due)
+        return; // nothing has moved, and nobody looks elsewhere
+    const bool topology_changed = state.topology_changed;
+    parallel_stage(state, Stage::interest, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
+        for (u32 id = begin; id < end; ++id)
+            if (state.clients[id].joined)
+                update_chunks(state, state.clients[id], worker, topology_changed);
+    });
+}
+
+void run_interest_stage(ServerState& state) {
+    if (!state.interest_due)
+        return;
+    const bool topology_changed = state.topology_changed;
     parallel_stage(state, Stage::interest, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {
             if (id + 1 < end)
                 prefetch_chunks(state.clients[id + 1]);
             if (state.clients[id].joined)
-                update_client(state, state.clients[id], worker, topology_changed);
+                update_lanes(state, state.clients[id], worker, topology_changed);
         }
     });
+    state.any_view_change = false;
 }
 
 } // namespace throng

@@ -96,6 +96,7 @@ void mark_block(ServerState& state, u32 index, PoolBase& pool, u32 block, Worker
             const u32 place = state.slots[owner].place;
             const u32 chunk = place / lane_count;
             state.touch_chunk(chunk);
+            worker.marked = true;
             if (look_up) {
                 __atomic_fetch_or(&state.touched[chunk * components + index], u64(1) << place % lane_count, __ATOMIC_RELAXED);
                 continue;

@@ -8,8 +8,9 @@ namespace throng {
 void run_acks_stage(ServerState& state);      // over clients: what was acknowledged, what is lost
 void run_mark_stage(ServerState& state);      // over pool blocks: changed rows -> touched lanes, moves between cells
 void run_structure_stage(ServerState& state); // serial, over structural events only: lanes taken and left
-void run_capture_stage(ServerState& state);   // over touched chunks: quantise, compare, open versions
-void run_interest_stage(ServerState& state);  // over clients: chunks and lanes each sees
+void run_capture_stage(ServerState& state);   // over touched chunks with viewers: quantise, compare, open versions
+void run_views_stage(ServerState& state);     // over clients: where each looks, and so which chunks; timed as interest
+void run_interest_stage(ServerState& state);  // over clients: which lanes of its chunks each sees
 void run_plan_stage(ServerState& state);      // over clients: what to send now, as keys
 void run_encode_stage(ServerState& state);    // over keys: one payload each
 void run_assemble_stage(ServerState& state);  // over clients: messages of at most one packet, handed to the backend

@@ -62,6 +62,7 @@ u32 chunk_with_room(ServerState& state, Target target) {
     state.fresh_rows.resize(u64(chunk.number + 1) * lane_count * state.layout.row_bytes);
     state.touched_chunks.resize(chunk.number / 64 + 1);
     state.dirty_chunks.resize(chunk.number / 64 + 1);
+    state.viewers.resize(chunk.number + 1);
     ++state.topology;
     return chunk.number;
 }
@@ -72,6 +73,7 @@ void touch_lane(ServerState& state, Chunk& chunk, u32 lane, bool structural) {
         state.touched[chunk.number * state.layout.component_count + c] |= bit;
     if (structural)
         chunk.structural |= bit;
+    state.any_view_change = true;
     state.touch_chunk(chunk.number);
 }
 

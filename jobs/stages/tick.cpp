@@ -102,6 +102,7 @@ const TickReport& Server::tick(TimeUs now) {
     run_acks_stage(state);
     run_mark_stage(state);
     run_structure_stage(state);
+    run_views_stage(state);
     run_capture_stage(state);
     run_interest_stage(state);
     run_plan_stage(state);

@@ -152,6 +152,7 @@ struct alignas(128) WorkerState {
         u32 urgency;
     };
     Array<Candidate> candidates;
+    bool marked = false; // mark found a changed row of a replicated entity
     Array<std::byte> message;
     Array<std::byte> opaque;
     struct InMessage { // a section of the message being put together
@@ -199,13 +200,16 @@ struct ServerState {
     Array<u8> fresh; // 1: mark has written
     Array<u64> touched_chunks; // bit per chunk; atomic OR in mark, cleared by capture
     Array<u64> dirty_chunks;   // bit per chunk: changed at this tick; atomic OR in capture
-    Array<u32> touched_list;
+    Array<u32> touched_list; // those that capture visits
+    Array<u32> viewers; // [chunk]: clients that have it in their list; atomic. Without any it stays touched until it gets one
     Array<u64> moves;                      // of all workers, sorted
     Array<WorkerState::Dangling> dangling; // sorted by target
     Array<u32> bound_now;                  // entity_idx bound this tick
     Array<u64> unbound_alive;              // entity_id of those that lost Replicated this tick; sorted after use
     bool any_dirty = false;                // a chunk changed at this tick
-    bool any_view_change = false;
+    bool any_view_change = false;      // a row was marked or a lane touched in this tick
+    bool topology_changed = false;
+    bool interest_due = false;
     bool views_changed = false; // some client's view_changed
     Array<u32> homeless; // entity_idx of replicated entities without a lane (chunks_max): tried again each tick
     struct Closing {

@@ -31,7 +31,7 @@ public:
 
 private:
     void tick(bool faults);
-    void check_report(const throng::TickReport& report, bool faults);
+    void check_report(const throng::TickReport& report);
     void check_promises();
     void check_under_way();
     void random_action();
@@ -52,6 +52,7 @@ private:
     Options options_;
     std::atomic<throng::u64> allocations_{0};
     Outcome outcome_;
+    throng::u32 dirty_chunks_ = 0; // of the last tick
     Failure failure_;
     Plan plan_; // refers to allocations_ and outcome_
     Random random_;
