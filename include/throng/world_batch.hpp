@@ -131,6 +131,8 @@ template <u32 MaxC>
 template <class F>
 bool BasicWorld<MaxC>::instantiate_filled(const BasicPrefab<MaxC>& prefab, std::span<Entity> entities, F&& fill) {
     const std::size_t instances = entities.size();
+    if (!has_room(u64(prefab.entity_count()) * instances)) // for all, so that nothing is made in vain
+        return false;
     Array<Entity> below(options_.allocator); // child by child, depth first
     if (prefab.child_count() != 0)
         below.reserve((prefab.entity_count() - std::size_t(1)) * instances);
@@ -229,7 +231,7 @@ bool BasicWorld<MaxC>::clone_n(Entity entity, std::span<Entity> copies) {
 template <u32 MaxC>
 bool BasicWorld<MaxC>::clone_quietly(Entity entity, std::span<Entity> copies) {
     const Meta* const m = find(entity);
-    if (!m || refuse_entity_change())
+    if (!m || refuse_entity_change() || !has_room(copies.size()))
         return false;
     const Signature<MaxC> signature = m->signature;
     PoolBase* pools[MaxC];
@@ -261,7 +263,7 @@ template <class Build, class... Ts>
 bool BasicWorld<MaxC>::spawn_built(std::span<Entity> entities, Build&& build) {
     constexpr u32 count = sizeof...(Ts);
     static_assert(detail::all_different<Ts...>, "a component type appears twice");
-    if (refuse_entity_change())
+    if (refuse_entity_change() || !has_room(entities.size()))
         return false;
     PoolBase* pools[count] = {ensure_pool(component_id<Ts, MaxC>(), component_ops<Ts>)...};
     u32 which[count];

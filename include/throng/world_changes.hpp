@@ -60,6 +60,12 @@ public:
     /// O(changed) and a word for 4096 slots.
     template <class... Ts, class F>
     u32 each(F&& f) {
+        return each<Ts...>(detail::NoFilter{}, f);
+    }
+    /// The same for entities that pass the filter: changes of others are passed over, and are not kept for later.
+    template <class... Ts, detail::IsFilter Q, class F>
+    u32 each(Q, F&& f) {
+        const detail::SlotFilter<MaxC> filter(detail::FilterOf<Q>{});
         PoolBase& rows = *pool();
         rows.change_stream()->fold(rows);
         const PoolBase* const guarded[] = {&rows};
@@ -85,7 +91,8 @@ public:
                 for (walk.bits = changed.take(walk.word); walk.bits != 0;) {
                     const u32 slot = walk.word * 64 + static_cast<u32>(std::countr_zero(walk.bits));
                     walk.bits &= walk.bits - 1;
-                    calls += world_->template call_at<const T, typename detail::Term<Ts>::ReadOnly...>(slot, f);
+                    if (filter.trivial || filter.passes(world_->signature(world_->entity_at(slot))))
+                        calls += world_->template call_at<const T, typename detail::Term<Ts>::ReadOnly...>(slot, f);
                 }
             }
         }

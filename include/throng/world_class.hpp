@@ -327,10 +327,15 @@ public:
     template <class T, class... Ts, detail::IsFilter Q, class F>
     void each_mut(Executor& executor, Q filter, F&& f);
     /// f takes a Row<T>: reads through -> and *, which never mark; row.mut() writes and marks that row alone.
+    /// A filter is asked when the row's turn comes. O(rows of T).
     template <class T, class F>
     void each_row(F&& f);
+    template <class T, detail::IsFilter Q, class F>
+    void each_row(Q filter, F&& f);
     template <class T, class F>
     void each_row(Executor& executor, F&& f);
+    template <class T, detail::IsFilter Q, class F>
+    void each_row(Executor& executor, Q filter, F&& f);
 
     /// For SIMD and other work on plain arrays: f takes (std::span<T>...), or (std::span<const u32> owners, std::span<T>...), all
     /// of one length: consecutive rows of the same entities, in one block. A Maybe<T> gives an empty span where these
@@ -449,7 +454,8 @@ public:
         requires(sizeof...(Ts) > 0 && (std::is_copy_constructible_v<Ts> && ...))
     Snapshot snapshot() const;
     /// Rows of types that the snapshot does not know are destroyed. Error::unsupported, and nothing changed, for an empty
-    /// snapshot or one of a world with other block_rows or inline_indices. If a copy throws, the world is left without entities.
+    /// snapshot or one of a world with other block_rows or inline_indices, Error::limit_reached for one with more than entities_max
+    /// entities. If a copy throws, the world is left without entities.
     Error restore(const Snapshot& snapshot);
 
     // Partial: the components of some types alone; everything else goes on. After restore exactly the entities of the
@@ -524,6 +530,8 @@ private:
         THRONG_ASSERT(!frozen() && "no structural change inside a parallel loop");
         return frozen();
     }
+    /// Whether `count` more entities fit: entities_max, and ids below 2^63 (the bit beyond marks pending handles of a CommandQueue).
+    bool has_room(u64 count) const { return count + entity_count_ <= options_.entities_max && count <= (~u64(0) >> 1) - last_entity_id_; }
     /// The same for the rows of a pool.
     bool refuse_change(const PoolBase& pool) const {
         THRONG_ASSERT(!frozen() && "no structural change inside a parallel loop");
@@ -617,7 +625,7 @@ private:
     template <class... Ts, class... Ws, class... Xs, class F>
     void visit_blocks(Executor* executor, Filter<With<Ws...>, Without<Xs...>> filter, F& f) const;
     template <class T, class F>
-    void visit_rows(Executor* executor, F& f);
+    void visit_rows(Executor* executor, const detail::SlotFilter<MaxC>& filter, F& f);
     /// Calls f with the rows of one slot; 0 if it lacks a type that is not Maybe.
     template <class... Ts, class F>
     u32 call_at(u32 slot, F& f);

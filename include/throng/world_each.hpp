@@ -370,7 +370,7 @@ void BasicWorld<MaxC>::each_mut(Executor& executor, Q, F&& f) {
 
 template <u32 MaxC>
 template <class T, class F>
-void BasicWorld<MaxC>::visit_rows(Executor* executor, F& f) {
+void BasicWorld<MaxC>::visit_rows(Executor* executor, const detail::SlotFilter<MaxC>& filter, F& f) {
     Pool<T>* const pool = static_cast<Pool<T>*>(pool_or_null<T>());
     if (!pool)
         return;
@@ -379,21 +379,34 @@ void BasicWorld<MaxC>::visit_rows(Executor* executor, F& f) {
     detail::visit_pieces(executor, pool->size(), [&](u32 begin, u32 end, u32 worker, auto shared) {
         auto&& body = detail::body_of_piece(f, worker, begin);
         for (u32 dense = begin; dense < end; ++dense)
-            body(Row<T, MaxC>(*this, *pool, dense, pool->owner(dense), shared.value));
+            if (filter.trivial || filter.passes(meta(pool->owner(dense)).signature))
+                body(Row<T, MaxC>(*this, *pool, dense, pool->owner(dense), shared.value));
     });
 }
 
 template <u32 MaxC>
 template <class T, class F>
 void BasicWorld<MaxC>::each_row(F&& f) {
-    visit_rows<T>(nullptr, f);
+    each_row<T>(detail::NoFilter{}, f);
+}
+
+template <u32 MaxC>
+template <class T, detail::IsFilter Q, class F>
+void BasicWorld<MaxC>::each_row(Q, F&& f) {
+    visit_rows<T>(nullptr, detail::SlotFilter<MaxC>(detail::FilterOf<Q>{}), f);
 }
 
 template <u32 MaxC>
 template <class T, class F>
 void BasicWorld<MaxC>::each_row(Executor& executor, F&& f) {
+    each_row<T>(executor, detail::NoFilter{}, f);
+}
+
+template <u32 MaxC>
+template <class T, detail::IsFilter Q, class F>
+void BasicWorld<MaxC>::each_row(Executor& executor, Q, F&& f) {
     const detail::FreezeGuard freeze(frozen_);
-    visit_rows<T>(&executor, f);
+    visit_rows<T>(&executor, detail::SlotFilter<MaxC>(detail::FilterOf<Q>{}), f);
 }
 
 } // namespace throng

@@ -165,7 +165,7 @@ void BasicWorld<MaxC>::free_slot(u32 entity_idx) {
 
 template <u32 MaxC>
 Entity BasicWorld<MaxC>::create() {
-    if (refuse_entity_change())
+    if (refuse_entity_change() || !has_room(1)) [[unlikely]]
         return {};
     arena_.reserve(1);
     return occupy_slot({}, 0, 0);
@@ -181,7 +181,7 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
         static_assert(detail::all_different<std::remove_cvref_t<Ts>...>, "a component type appears twice");
         static const detail::Shape<MaxC, std::remove_cvref_t<Ts>...> shape;
         THRONG_ASSERT(shape.fits && "more component types than the world's MaxC");
-        if (!shape.fits || refuse_entity_change())
+        if (!shape.fits || refuse_entity_change() || !has_room(1)) [[unlikely]]
             return {};
         PoolBase* const pools[count] = {
             ensure_pool(component_id<std::remove_cvref_t<Ts>, MaxC>(), component_ops<std::remove_cvref_t<Ts>>)...};

@@ -2,6 +2,7 @@
 // What a loop over entities asks for: the types it is given (in the list of each and each_mut), those it may be given
 // (Maybe), and those it only filters by (with, without). Part of throng/world.hpp, usable alone.
 #include "throng/pool.hpp"
+#include "throng/signature.hpp"
 
 namespace throng {
 
@@ -61,6 +62,27 @@ concept IsFilter = FilterTraits<F>::is_filter;
 template <class F>
 using FilterOf = typename FilterTraits<F>::type;
 using NoFilter = Filter<With<>, Without<>>;
+
+/// A filter as signatures, to be asked about one entity.
+template <u32 MaxC>
+struct SlotFilter {
+    Signature<MaxC> include;
+    Signature<MaxC> exclude;
+    bool possible = true; // all required types are below MaxC
+    bool trivial;
+
+    template <class... Ws, class... Xs>
+    explicit SlotFilter(Filter<With<Ws...>, Without<Xs...>>) : trivial(sizeof...(Ws) + sizeof...(Xs) == 0) {
+        const u32 required[] = {component_id<Ws, MaxC>()..., no_row}; // no_row: an array has one element at least
+        for (u32 i = 0; i < sizeof...(Ws); ++i)
+            required[i] < MaxC ? include.set(required[i]) : void(possible = false);
+        const u32 excluded[] = {component_id<Xs, MaxC>()..., no_row};
+        for (u32 i = 0; i < sizeof...(Xs); ++i)
+            if (excluded[i] < MaxC)
+                exclude.set(excluded[i]);
+    }
+    bool passes(const Signature<MaxC>& types) const { return possible && types.contains(include) && !types.intersects(exclude); }
+};
 
 /// An entry of a loop's list: which component, and what the body takes for it. Const entries are read and never marked.
 template <class T>

@@ -214,6 +214,8 @@ Entity BasicWorld<MaxC>::clone_tree(Entity root) {
     Array<Entity> olds(options_.allocator), copies(options_.allocator);
     olds.push_back(root);
     each_descendant<R>(root, [&](Entity entity) { olds.push_back(entity); });
+    if (!has_room(olds.size()))
+        return {};
     copies.resize(olds.size());
     struct Undo { // quiet: nobody has heard of them
         BasicWorld& world;

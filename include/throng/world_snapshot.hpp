@@ -123,6 +123,8 @@ Error BasicWorld<MaxC>::restore(const Snapshot& snapshot) {
     const BasicWorld* const from = snapshot.state_;
     if (!from || from->options_.block_rows != options_.block_rows || from->inline_capacity_ != inline_capacity_)
         return Error::unsupported;
+    if (from->entity_count_ > options_.entities_max)
+        return Error::limit_reached;
     for (const PoolBase* pool : pools_)
         if (pool && refuse_change(*pool))
             return Error::unsupported;

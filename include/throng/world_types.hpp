@@ -11,6 +11,9 @@ struct WorldOptions {
     Allocator allocator = default_allocator();
     /// Rows per pool block and slots per entity block: a power of two, 64..4096. Small for worlds of few entities.
     u32 block_rows = 4096;
+    /// Entities alive at once. At the limit nothing more is made: create, spawn, instantiate and clone give a null Entity, their forms for
+    /// many give false and make none at all, commands are dropped and counted; the world goes on.
+    u32 entities_max = 0xfffffffe;
     /// Row numbers an entity holds in its own cache line(s): 8 make 64-byte entities, 24 make 128 bytes (for 128 component
     /// types; rounded up to the next power of two of bytes). More components than that work, one cache miss further away.
     u32 inline_indices = 8;

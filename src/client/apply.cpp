@@ -249,6 +249,8 @@ Client::Impl::Shown Client::Impl::place_occupants(HeldChunk& chunk, const Staged
 
 void Client::Impl::spawn(u32 record) {
     const Entity entity = world.create();
+    if (!entity) [[unlikely]]
+        return; // the world's entities_max: not shown
     index[record].entity = entity;
     index[record].spawned = true;
     index[record].counters = 0;

@@ -334,6 +334,44 @@ TEST_SUITE("ecs") {
             CHECK(world.mut_shared<A>(Entity{}) == nullptr);
         }
     }
+    TEST_CASE("rows and changes pass the filters that loops have") {
+        for (const u32 workers : {0u, 2u}) {
+            World world({.block_rows = 64});
+            const std::vector<Entity> entities = mixed_world(world, 2000, 5);
+            ThreadsForTest executor(workers ? workers : 1);
+            ChangeReader<A> reader(world);
+            reader.skip();
+            world.clear_changes();
+            std::atomic<u32> rows{0};
+            const auto write = [&](Row<A> row) {
+                ++rows;
+                ++row.mut().value;
+            };
+            if (workers)
+                world.each_row<A>(executor, with<B> && without<Tag>, write);
+            else
+                world.each_row<A>(with<B> && without<Tag>, write);
+            u32 expected = 0, tagged = 0, wrong = 0;
+            for (const Entity e : entities) {
+                const bool chosen = world.has<A>(e) && world.has<B>(e) && !world.has<Tag>(e);
+                expected += chosen;
+                wrong += world.has<A>(e) && marked<A>(world, e) != chosen;
+                tagged += chosen && world.has<C>(e);
+            }
+            CHECK(wrong == 0);
+            CHECK(expected > 100);
+            CHECK(tagged > 10);
+            CHECK(rows == expected);
+            CHECK(reader.each(with<C> && without<Tag>, [&](Entity e, const A&) { wrong += !world.has<C>(e); }) == tagged);
+            CHECK(reader.each([](const A&) {}) == 0); // the others were passed over
+            world.each_row<A>(with<Never>, [](Row<A>) { FAIL("nobody has one"); });
+            world.each_mut<A>([](A&) {});
+            u32 all = 0;
+            world.each<A>(without<Tag>, [&](const A&) { ++all; });
+            CHECK(reader.each(without<Tag, Never>, [](const A&) {}) == all);
+            CHECK(wrong == 0);
+        }
+    }
     TEST_CASE("no structural change inside a parallel loop that reads") {
         World world;
         const Entity e = world.spawn(A{1});
