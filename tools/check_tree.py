@@ -51,7 +51,7 @@ HEADERS = {
     'executor': 'jobs/executors',
     'loopback': 'src/transport', 'udp': 'src/transport',
     'changes': 'src/ecs', 'commands': 'src/ecs', 'entity': 'src/ecs', 'hooks': 'src/ecs', 'pool': 'src/ecs', 'prefab': 'src/ecs',
-    'relation': 'src/ecs',
+    'relation': 'src/ecs', 'rollback': 'src/ecs',
     'signature': 'src/ecs', 'relations': 'src/ecs', 'resources': 'src/ecs', 'snapshot': 'src/ecs', 'world': 'src/ecs',
     'protocol': 'src/registry',
     'interest': 'src/visibility', 'view': 'src/visibility',

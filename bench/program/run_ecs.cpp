@@ -1,6 +1,7 @@
 #include "bench/program/run_ecs.hpp"
 #include "bench/ecs/access_cases.hpp"
 #include "bench/ecs/loop_cases.hpp"
+#include "bench/ecs/rollback_cases.hpp"
 #include "bench/ecs/throng_subject.hpp"
 #include "bench/ecs/touched_heap.hpp"
 #include <algorithm>
@@ -40,6 +41,7 @@ std::vector<Case> all_cases(ecs_bench::Scale scale) {
     ecs_bench::view_cases<Direct>(cases, scale, "_direct");
     ecs_bench::change_cases<Plain>(cases, scale);
     ecs_bench::add_structure_cases<Plain>(cases, scale);
+    ecs_bench::rollback_cases<Plain>(cases, scale);
     return cases;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // A pool stores all components of one type. Blocks of block_rows rows; a block is one allocation:
 //
-//   T rows[block_rows] | u32 owner[block_rows] | u64 changed[block_rows / 64] | u64 summary
+//   T rows[block_rows] | u32 owner[block_rows] | u64 changed[block_rows / 64] | BlockSummary
 //
 // with each column on cache lines of its own. The change words of two blocks never share a line, so that jobs that own whole
 // blocks never write the same line. Rows are dense: removing one moves the last row into the hole, and that is the only time a
@@ -15,11 +15,20 @@ namespace throng {
 class PoolBase;
 namespace detail {
 class ChangeStream;
+struct RunCopy;
 } // namespace detail
 
 /// An empty trivial type, such as `struct Replicated {};`: it has rows, but no bytes. All its rows share one address.
 template <class T>
 inline constexpr bool is_tag = std::is_empty_v<T>&& std::is_trivially_copyable_v<T>&& std::is_trivially_default_constructible_v<T>;
+
+/// What a block says of its runs: 64 rows, those of one change word, one bit each. Writers touch `fresh` alone; who clears marks or
+/// saves rows moves the bits on, so that both learn of every write without a cost to the writer.
+struct BlockSummary {
+    u64 fresh;   ///< written since marks were cleared and rows were saved, whichever came last
+    u64 seen;    ///< of what was saved: marks not cleared yet
+    u64 written; ///< of what was cleared: rows not saved yet
+};
 
 /// A row that went into the hole of a removed one: whose it is, and where it is now.
 struct MovedRow {
@@ -32,8 +41,8 @@ struct ComponentOps {
     u32 size;
     u32 stride; ///< bytes from row to row: size, or 0 for tags
     u32 alignment;
-    bool copyable; ///< copy and fill are there
-    bool direct;   ///< direct_index of the type
+    bool copyable;                       ///< copy and fill are there
+    bool direct;                         ///< direct_index of the type
     const detail::RelationOps* relation; ///< null for types that are none
     /// Replaces the handles inside a row. Null unless maps_entities.
     void (*map_entities)(void* row, const EntityMap& map);
@@ -95,22 +104,34 @@ public:
     u64* change_words(u32 block_index) { return reinterpret_cast<u64*>(block(block_index) + changes_offset_); }
     const u64* change_words(u32 block_index) const { return reinterpret_cast<const u64*>(block(block_index) + changes_offset_); }
     /// Bit w: word w may be non-zero. Never 0 where a word is not.
-    u64& change_summary(u32 block_index) { return *reinterpret_cast<u64*>(block(block_index) + summary_offset_); }
-    u64 change_summary(u32 block_index) const { return *reinterpret_cast<const u64*>(block(block_index) + summary_offset_); }
+    u64 change_summary(u32 block_index) const { return summary(block_index).fresh | summary(block_index).seen; }
+    /// For who has set all change words of a block to 0 itself.
+    void end_changes(u32 block_index) {
+        BlockSummary& s = mutable_summary(block_index);
+        s.written |= s.fresh;
+        s.fresh = s.seen = 0;
+    }
+    /// Marks rows of one change word at once.
+    void mark_word(u32 block_index, u32 word, u64 bits) {
+        change_words(block_index)[word] |= bits;
+        mutable_summary(block_index).fresh |= u64(1) << word;
+    }
+    const BlockSummary& summary(u32 block_index) const {
+        return *reinterpret_cast<const BlockSummary*>(block(block_index) + summary_offset_);
+    }
     bool changed(u32 dense) const {
         const u32 k = dense & mask_;
         return (change_words(dense >> shift_)[k >> 6] >> (k & 63) & 1) != 0;
     }
     void mark_changed(u32 dense) {
         const u32 k = dense & mask_;
-        change_words(dense >> shift_)[k >> 6] |= u64(1) << (k & 63);
-        change_summary(dense >> shift_) |= u64(1) << (k >> 6);
+        mark_word(dense >> shift_, k >> 6, u64(1) << (k & 63));
     }
     /// The same, from several threads at once, any rows.
     void mark_changed_shared(u32 dense) {
         const u32 k = dense & mask_;
         or_shared(change_words(dense >> shift_)[k >> 6], u64(1) << (k & 63));
-        or_shared(change_summary(dense >> shift_), u64(1) << (k >> 6));
+        or_shared(mutable_summary(dense >> shift_).fresh, u64(1) << (k >> 6));
     }
     /// Marks rows [begin, end), end <= size().
     void mark_range(u32 begin, u32 end);
@@ -200,6 +221,29 @@ public:
     /// Copies rows [row, row + count) of `other`, a pool of the same type and shape, to the end, marked changed. Room for them is there.
     /// If a copy throws, rows of whole blocks may have been added.
     void append_copies(const PoolBase& other, u32 row, u32 count);
+    // Runs, for rollback: rows [64 run, 64 run + 64). A copy holds up to 64 rows and their owners.
+    static constexpr u32 run_rows = 64;
+    u32 run_count() const { return size_ / run_rows + (size_ % run_rows != 0); }
+    u32 run_copy_bytes() const;
+    u32 run_copy_alignment() const { return block_alignment_; }
+    /// Runs of a block whose rows were written, moved or added since each was last saved or restored, one bit each.
+    u64 written_runs(u32 block_index) const { return summary(block_index).fresh | summary(block_index).written; }
+    /// Copies a run; returns how many rows. May throw what a copy throws; nothing is built then.
+    u32 save_run(u32 run, std::byte* copy) const;
+    void end_written(u32 run) { end_written(run >> (shift_ - 6), u64(1) << (run & ((mask_ + 1) / run_rows - 1))); }
+    /// A save of the run is taken back.
+    void set_written(u32 run) { mutable_summary(run >> (shift_ - 6)).written |= u64(1) << (run & ((mask_ + 1) / run_rows - 1)); }
+    /// Makes the pool what it was when it had `rows` rows: the runs whose bit is set become their copies, with all rows marked, and
+    /// others are that already. Room for the rows and the direct index are there; index_runs comes next. If a copy throws, the pool is
+    /// empty. Returns the number of runs written.
+    u32 restore_runs(u32 rows, const u64* stale, const detail::RunCopy* copies);
+    /// Enters the rows of these runs into the direct index.
+    template <class F>
+    void index_runs(const u64* stale, F&& id_of) {
+        for (u32 dense = 0; direct_ && dense < size_; ++dense)
+            if ((stale[dense >> 12] >> (dense >> 6 & 63) & 1) != 0)
+                set_direct(owner(dense), u64(u32(id_of(owner(dense)))) << 32 | dense);
+    }
     /// Bytes of the blocks and of their table.
     u64 memory_bytes() const {
         return u64(blocks_.size()) * block_bytes_ + u64(direct_pages_.size()) * direct_page_rows * sizeof(u64) +
@@ -216,6 +260,13 @@ protected:
     friend u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved);
 
     std::byte* block(u32 index) const { return blocks_.data()[index]; }
+    BlockSummary& mutable_summary(u32 block_index) { return *reinterpret_cast<BlockSummary*>(block(block_index) + summary_offset_); }
+    void end_written(u32 block_index, u64 runs) {
+        BlockSummary& s = mutable_summary(block_index);
+        s.seen |= s.fresh & runs;
+        s.fresh &= ~runs;
+        s.written &= ~runs;
+    }
     static void or_shared(u64& word, u64 bits) {
         // Testing first keeps the line shared between the threads when the bits are set already.
         if ((__atomic_load_n(&word, __ATOMIC_RELAXED) & bits) != bits)
@@ -238,6 +289,10 @@ protected:
     void add_direct_pages(u64 slots);
     /// Ends the marks of rows [size_, end), which were removed.
     void drop_marks(u32 end);
+    /// Destroys rows [begin, end), nothing else.
+    void end_rows(u32 begin, u32 end);
+    /// No rows, no marks, nothing in the direct index; the rows of `used` blocks are destroyed already.
+    void forget_rows(u32 used);
     void set_changed(u32 dense, bool to);
 
     Array<std::byte*> blocks_;
@@ -315,7 +370,7 @@ u32 erase_row(PoolBase& pool, u32 dense) {
     const u32 k = dense & mask;
     u64& word = reinterpret_cast<u64*>(to + changes)[k >> 6];
     word = (word & ~(u64(1) << (k & 63))) | changed << (k & 63);
-    *reinterpret_cast<u64*>(to + summary) |= changed << (k >> 6);
+    *reinterpret_cast<u64*>(to + summary) |= u64(1) << (k >> 6);
     const u32 moved = reinterpret_cast<const u32*>(from + owners)[last & mask];
     reinterpret_cast<u32*>(to + owners)[k] = moved;
     if constexpr (direct_index<T>)
@@ -373,7 +428,7 @@ u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved) {
         const u64 changed = reinterpret_cast<const u64*>(source + changes)[row >> 6] >> (row & 63) & 1;
         u64& word = reinterpret_cast<u64*>(target + changes)[k >> 6];
         word = (word & ~(u64(1) << (k & 63))) | changed << (k & 63);
-        *reinterpret_cast<u64*>(target + summary) |= changed << (k >> 6);
+        *reinterpret_cast<u64*>(target + summary) |= u64(1) << (k >> 6);
         if constexpr (is_tag<T>) {
         } else if constexpr (std::is_trivially_copyable_v<T>) {
             std::memcpy(target + std::size_t(k) * sizeof(T), source + std::size_t(row) * sizeof(T), sizeof(T));

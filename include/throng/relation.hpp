@@ -65,9 +65,10 @@ struct RelationLinks {
 class RelationTable {
 public:
     static constexpr u32 page_slots = 1024;
+    static constexpr std::size_t page_bytes = page_slots * sizeof(RelationLinks);
 
     RelationTable(const Allocator& allocator, ComponentId component, const RelationOps& ops)
-        : pages_(allocator), ops_(&ops), component_(component) {}
+        : pages_(allocator), touched_(allocator), ops_(&ops), component_(component) {}
     RelationTable(RelationTable&&) noexcept = default;
     RelationTable& operator=(RelationTable&&) = delete;
     ~RelationTable();
@@ -88,15 +89,27 @@ public:
     void drop(u32 slot);
     /// The way along targets from `from` comes by `to`, or is longer than `limit`.
     bool leads_to(u32 from, u32 to, u32 limit) const;
+    // For rollback: pages, as they are written.
+    u32 page_count() const { return pages_.size(); }
+    /// Null before its first use.
+    const RelationLinks* page(u32 index) const { return pages_.data()[index]; }
+    /// The links become those of a copy of the page; null: none.
+    void set_page(u32 index, const void* copy);
+    bool touched(u32 page) const { return touched_.data()[page] != 0; }
+    void set_touched(u32 page, bool to) { touched_.data()[page] = u8(to); }
     void copy_from(const RelationTable& other);
     /// Forgets all links, keeps the memory.
     void clear();
     u64 memory_bytes() const;
 
 private:
-    RelationLinks& at(u32 slot) { return pages_.data()[slot / page_slots][slot % page_slots]; }
+    RelationLinks& at(u32 slot) { // for writing
+        touched_.data()[slot / page_slots] = 1;
+        return pages_.data()[slot / page_slots][slot % page_slots];
+    }
 
     Array<RelationLinks*> pages_;
+    Array<u8> touched_; // by page
     const RelationOps* ops_;
     ComponentId component_;
 };

@@ -9,5 +9,6 @@
 #include "throng/world_inline.hpp"
 #include "throng/world_partial.hpp"
 #include "throng/world_relations.hpp"
+#include "throng/world_rollback.hpp"
 #include "throng/world_snapshot.hpp"
 #include "throng/world_sort.hpp"

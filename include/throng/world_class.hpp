@@ -24,6 +24,8 @@ template <class T, u32 MaxC>
 class Row;
 template <class T, u32 MaxC>
 class BasicChangeReader;
+template <u32 MaxC>
+class BasicRollbackRing;
 namespace detail {
 template <u32 MaxC, u32 Count>
 struct Selection;
@@ -442,7 +444,8 @@ public:
     // --- snapshots -----------------------------------------------------------------------------------------------------
     // A snapshot is the whole state: entities, slots, generations, free list, id counter, components, row order, change bits and
     // the structural log. After restore the same calls give the same handles. A handle made after the snapshot is dead until
-    // the replay makes it again. A consumer of changes must treat a restore as a change of everything.
+    // the replay makes it again. A consumer of changes must treat a restore as a change of everything. For a snapshot each tick there
+    // is BasicRollbackRing (world_rollback.hpp), which copies what has changed.
 
     /// Fails with Error::unsupported, `out` untouched, if a pool with rows holds a type that cannot be copied. Reuses the memory
     /// of `out`. If a copy throws, `out` is empty.
@@ -487,6 +490,8 @@ private:
     friend class Row;
     template <class T, u32 N>
     friend class BasicChangeReader;
+    template <u32 N>
+    friend class BasicRollbackRing;
     friend struct detail::WorldTestAccess;
 
     Meta& meta(u32 entity_idx) { return *static_cast<Meta*>(arena_.at(entity_idx)); }
@@ -556,6 +561,7 @@ private:
     void row_moved(u32 owner, u32 id, u32 dense) {
         if (owner != no_row) {
             Meta& moved = meta(owner);
+            arena_.touch(owner);
             moved.list()[moved.signature.rank(id)] = dense;
         }
     }
@@ -612,6 +618,9 @@ private:
     }
     void copy_state(const BasicWorld& from);
     void reset_entities();
+    /// Asserts that all types with rows are among Ts.
+    template <class... Ts>
+    void assert_listed() const;
 
     template <class T>
     PoolBase* pool_or_null() const {
@@ -666,6 +675,8 @@ private:
     bool announcing_ = false;
     Signature<MaxC> related_; // relation types
     Array<detail::RelationTable> relations_;
+    u64 rewrites_ = 0; // how often all of the state was replaced, which no mark tells
+    bool has_rollback_ = false;
     WorldOptions options_;
 };
 

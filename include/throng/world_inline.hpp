@@ -60,6 +60,7 @@ BasicWorld<MaxC>::BasicWorld(WorldOptions options)
 
 template <u32 MaxC>
 BasicWorld<MaxC>::~BasicWorld() {
+    THRONG_ASSERT(!has_rollback_ && "a rollback ring outlives its world");
     for (PoolBase* pool : pools_)
         if (pool) {
             if (pool->change_stream())
@@ -239,6 +240,7 @@ T* BasicWorld<MaxC>::add(Entity entity, A&&... args) {
     if (logged_.test(id))
         log_.reserve_extra(1);
     T* const value = pool->build_next(std::forward<A>(args)...);
+    arena_.touch(entity.entity_idx);
     insert_index(*m, id, pool->commit_row(entity.entity_idx, entity.entity_id));
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::added);
@@ -282,6 +284,7 @@ void* BasicWorld<MaxC>::add_value_initialised(Entity entity, ComponentId id, boo
         unannounced_.reserve_extra(1);
     void* const value = pool->next_row();
     pool->ops().construct(value);
+    arena_.touch(entity.entity_idx);
     insert_index(*m, id, pool->commit_row(entity.entity_idx, entity.entity_id));
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::added);
@@ -314,6 +317,7 @@ bool BasicWorld<MaxC>::remove_row(Meta& m, Entity entity, u32 id) {
         log_.reserve_extra(1);
     const u32 dense = m.list()[m.signature.rank(id)];
     row_moved(pool.ops().erase(pool, dense), id, dense);
+    arena_.touch(entity.entity_idx);
     erase_index(m, id);
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::removed);
@@ -364,6 +368,7 @@ bool BasicWorld<MaxC>::destroy_now(Entity entity) {
             Meta& other = meta(owner);
             if (owner != moved) {
                 moved = owner;
+                arena_.touch(owner);
                 moved_list = other.list();
                 same_types = other.signature == m->signature;
             }

@@ -148,6 +148,7 @@ void BasicWorld<MaxC>::restore_pool(PoolBase& pool, const PoolBase& from, const 
     pool.clear_changes(); // what readers have not seen is handed to them
     for (u32 row = 0; row < pool.size(); ++row) {
         Meta& m = meta(pool.owner(row));
+        arena_.touch(pool.owner(row));
         m.list()[m.signature.rank(id)] = no_row;
     }
     u32 next = 0;
@@ -155,6 +156,7 @@ void BasicWorld<MaxC>::restore_pool(PoolBase& pool, const PoolBase& from, const 
         if (!lives(row))
             continue;
         Meta& m = meta(from.owner(row));
+        arena_.touch(from.owner(row));
         if (m.signature.test(id)) {
             m.list()[m.signature.rank(id)] = next++;
             continue;

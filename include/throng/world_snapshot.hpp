@@ -27,6 +27,7 @@ private:
 
 template <u32 MaxC>
 void BasicWorld<MaxC>::reset_entities() {
+    ++rewrites_;
     for (PoolBase* pool : pools_)
         if (pool)
             pool->clear_rows();
@@ -104,8 +105,7 @@ BasicWorldSnapshot<MaxC> BasicWorld<MaxC>::snapshot() const {
 
 template <u32 MaxC>
 template <class... Ts>
-    requires(sizeof...(Ts) > 0 && (std::is_copy_constructible_v<Ts> && ...))
-BasicWorldSnapshot<MaxC> BasicWorld<MaxC>::snapshot() const {
+void BasicWorld<MaxC>::assert_listed() const {
     Signature<MaxC> named;
     const u32 ids[] = {detail::known_component_id<Ts, MaxC>()...};
     for (const u32 id : ids)
@@ -113,6 +113,13 @@ BasicWorldSnapshot<MaxC> BasicWorld<MaxC>::snapshot() const {
             named.set(id);
     for (u32 id = 0; id < MaxC; ++id)
         THRONG_ASSERT((!pools_[id] || pools_[id]->size() == 0 || named.test(id)) && "a component of the world is not listed");
+}
+
+template <u32 MaxC>
+template <class... Ts>
+    requires(sizeof...(Ts) > 0 && (std::is_copy_constructible_v<Ts> && ...))
+BasicWorldSnapshot<MaxC> BasicWorld<MaxC>::snapshot() const {
+    assert_listed<Ts...>();
     return snapshot();
 }
 

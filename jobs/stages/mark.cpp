@@ -73,7 +73,7 @@ void quantise(const ServerState& state, const LayoutComponent& component, const 
 }
 
 void mark_block(ServerState& state, u32 index, PoolBase& pool, u32 block, WorkerState& worker) {
-    u64& summary = pool.change_summary(block);
+    const u64 summary = pool.change_summary(block);
     if (!summary)
         return;
     const LayoutComponent& component = state.layout.components[index];
@@ -113,7 +113,7 @@ void mark_block(ServerState& state, u32 index, PoolBase& pool, u32 block, Worker
             quantise(state, component, batch, worker);
         words[word] = 0;
     }
-    summary = 0;
+    pool.end_changes(block);
 }
 
 } // namespace

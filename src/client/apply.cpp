@@ -66,8 +66,7 @@ public:
         if (!bits_)
             return;
         const u32 first = word_ << 6, block = first / pool_.block_rows(), word = (first & (pool_.block_rows() - 1)) >> 6;
-        pool_.change_words(block)[word] |= bits_;
-        pool_.change_summary(block) |= u64(1) << word;
+        pool_.mark_word(block, word, bits_);
         bits_ = 0;
     }
 

@@ -19,9 +19,10 @@ u32* next_free(u32* list) {
 } // namespace
 
 LinearArena::LinearArena(Allocator allocator, u32 cell_bytes, u32 cells_per_block)
-    : blocks_(allocator), cell_shift_(static_cast<u32>(std::countr_zero(cell_bytes))),
+    : blocks_(allocator), touched_(allocator), cell_shift_(static_cast<u32>(std::countr_zero(cell_bytes))),
       block_shift_(static_cast<u32>(std::countr_zero(cells_per_block))), block_mask_(cells_per_block - 1) {
-    THRONG_ASSERT(std::has_single_bit(cell_bytes) && cell_bytes >= 8 && std::has_single_bit(cells_per_block));
+    THRONG_ASSERT(std::has_single_bit(cell_bytes) && cell_bytes >= 8 && std::has_single_bit(cells_per_block) &&
+                  cells_per_block >= run_cells);
 }
 
 LinearArena::~LinearArena() {
@@ -37,6 +38,8 @@ void LinearArena::reserve(u32 count) {
     const std::size_t blocks = static_cast<std::size_t>((wanted + block_mask_) >> block_shift_);
     if (blocks > blocks_.size())
         blocks_.reserve_extra(blocks - blocks_.size());
+    if (const std::size_t runs = blocks << (block_shift_ - 6); runs > touched_.size())
+        touched_.resize(runs);
     while (blocks_.size() < blocks)
         blocks_.push_back(static_cast<std::byte*>(blocks_.allocator().allocate(std::size_t(block_mask_ + 1) << cell_shift_, line_bytes)));
 }

@@ -90,7 +90,7 @@ bool ChangeStream::drop_reader(ChangeReaderState* reader) {
 
 void ChangeStream::fold(PoolBase& pool) {
     for (u32 b = 0; b < pool.block_count(); ++b) {
-        u64& summary = pool.change_summary(b);
+        const u64 summary = pool.change_summary(b);
         if (summary == 0)
             continue;
         u64* const words = pool.change_words(b);
@@ -105,8 +105,8 @@ void ChangeStream::fold(PoolBase& pool) {
             }
         }
         reserve_slots(highest + 1);
-        for (; summary != 0; summary &= summary - 1) {
-            const u32 word = static_cast<u32>(std::countr_zero(summary));
+        for (u64 left = summary; left != 0; left &= left - 1) {
+            const u32 word = static_cast<u32>(std::countr_zero(left));
             for (u64 bits = std::exchange(words[word], 0); bits != 0; bits &= bits - 1) {
                 const u32 owner = owners[word * 64 + static_cast<u32>(std::countr_zero(bits))];
                 owed_.set(owner);
@@ -114,6 +114,7 @@ void ChangeStream::fold(PoolBase& pool) {
                     reader->changed.set(owner);
             }
         }
+        pool.end_changes(b);
     }
 }
 

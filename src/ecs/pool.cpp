@@ -1,5 +1,5 @@
-#include "throng/changes.hpp"
 #include "throng/pool.hpp"
+#include "throng/changes.hpp"
 #include <bit>
 
 namespace throng {
@@ -22,7 +22,7 @@ PoolBase::PoolBase(ComponentId id, const ComponentOps& ops, const Allocator& all
     const u64 changes = to_line(owners + u64(block_rows) * sizeof(u32));
     // The summary has a line of its own where the change words fill theirs.
     const u64 summary = changes + block_rows / 8;
-    const u64 bytes = to_line(summary + sizeof(u64));
+    const u64 bytes = to_line(summary + sizeof(BlockSummary));
     THRONG_ASSERT(bytes <= 0xffffffffu && "a component too large for this block_rows");
     owners_offset_ = static_cast<u32>(owners);
     changes_offset_ = static_cast<u32>(changes);
@@ -64,8 +64,7 @@ void PoolBase::mark_range(u32 begin, u32 end) {
     while (begin < end) {
         const u32 k = begin & mask_;
         const u32 stop = (begin | 63u) < end - 1 ? (begin | 63u) : end - 1; // last row of this word
-        change_words(begin >> shift_)[k >> 6] |= bits_between(k & 63, stop & 63);
-        change_summary(begin >> shift_) |= u64(1) << (k >> 6);
+        mark_word(begin >> shift_, k >> 6, bits_between(k & 63, stop & 63));
         begin = stop + 1;
     }
 }
@@ -80,7 +79,7 @@ void PoolBase::mark_range_shared(u32 begin, u32 end, bool exclusive_words) {
             word |= bits;
         else
             or_shared(word, bits);
-        or_shared(change_summary(begin >> shift_), u64(1) << (k >> 6));
+        or_shared(mutable_summary(begin >> shift_).fresh, u64(1) << (k >> 6));
         begin = stop + 1;
     }
 }
@@ -101,9 +100,12 @@ void PoolBase::clear_changes() {
     }
     for (u32 b = 0; b < block_count(); ++b) {
         u64* const words = change_words(b);
-        for (u64 left = change_summary(b); left != 0; left &= left - 1)
+        const u64 marked = change_summary(b);
+        if (marked == 0)
+            continue;
+        for (u64 left = marked; left != 0; left &= left - 1)
             words[std::countr_zero(left)] = 0;
-        change_summary(b) = 0;
+        end_changes(b);
     }
 }
 
@@ -152,22 +154,33 @@ void PoolBase::commit_rows(u32 count) {
     mark_range(first, size_);
 }
 
-void PoolBase::clear_rows() {
-    for (u32 b = 0; b < block_count(); ++b) {
-        if (ops_->destroy)
-            ops_->destroy(block(b), rows_in_block(b));
-        std::memset(block(b) + changes_offset_, 0, block_bytes_ - changes_offset_);
+void PoolBase::end_rows(u32 begin, u32 end) {
+    while (ops_->destroy && begin < end) {
+        const u32 room = mask_ + 1 - (begin & mask_);
+        const u32 part = end - begin < room ? end - begin : room;
+        ops_->destroy(row(begin), part);
+        begin += part;
     }
+}
+
+void PoolBase::forget_rows(u32 used) {
+    for (u32 b = 0; b < used; ++b)
+        std::memset(block(b) + changes_offset_, 0, block_bytes_ - changes_offset_);
     for (u64* page : direct_pages_)
         std::memset(page, 0xff, direct_page_rows * sizeof(u64));
     size_ = 0;
+}
+
+void PoolBase::clear_rows() {
+    end_rows(0, size_);
+    forget_rows(block_count());
 }
 
 void PoolBase::set_changed(u32 dense, bool to) {
     const u32 k = dense & mask_;
     u64& word = change_words(dense >> shift_)[k >> 6];
     word = (word & ~(u64(1) << (k & 63))) | u64(to) << (k & 63);
-    change_summary(dense >> shift_) |= u64(to) << (k >> 6);
+    mutable_summary(dense >> shift_).fresh |= u64(1) << (k >> 6); // the row is another one, changed or not
 }
 
 void PoolBase::permute_rows(u32* from) {
@@ -233,7 +246,8 @@ void PoolBase::copy_from(const PoolBase& other) {
         const u32 count = other.rows_in_block(b);
         ops_->copy(block(b), other.block(b), count);
         std::memcpy(block(b) + owners_offset_, other.block(b) + owners_offset_, std::size_t(count) * sizeof(u32));
-        std::memcpy(block(b) + changes_offset_, other.block(b) + changes_offset_, block_bytes_ - changes_offset_);
+        std::memcpy(block(b) + changes_offset_, other.block(b) + changes_offset_, summary_offset_ - changes_offset_);
+        mutable_summary(b) = {other.change_summary(b), 0, 0};
         size_ += count;
     }
     for (u32 i = 0; i < other.direct_pages_.size(); ++i)

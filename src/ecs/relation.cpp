@@ -3,7 +3,6 @@
 
 namespace throng::detail {
 namespace {
-constexpr std::size_t page_bytes = RelationTable::page_slots * sizeof(RelationLinks);
 constexpr std::size_t line_bytes = 64;
 } // namespace
 
@@ -15,6 +14,8 @@ RelationTable::~RelationTable() {
 
 void RelationTable::reserve(u32 slot) {
     const u32 page = slot / page_slots;
+    if (page >= touched_.size())
+        touched_.resize(page + std::size_t(1));
     if (page >= pages_.size())
         pages_.resize(page + std::size_t(1));
     if (pages_[page])
@@ -75,6 +76,14 @@ bool RelationTable::leads_to(u32 from, u32 to, u32 limit) const {
     return false;
 }
 
+void RelationTable::set_page(u32 index, const void* copy) {
+    touched_[index] = 0;
+    if (copy)
+        std::memcpy(static_cast<void*>(pages_[index]), copy, page_bytes);
+    else
+        std::fill_n(pages_[index], page_slots, RelationLinks{});
+}
+
 void RelationTable::copy_from(const RelationTable& other) {
     clear();
     for (u32 page = 0; page < other.pages_.size(); ++page)
@@ -91,7 +100,7 @@ void RelationTable::clear() {
 }
 
 u64 RelationTable::memory_bytes() const {
-    u64 bytes = u64(pages_.capacity()) * sizeof(RelationLinks*);
+    u64 bytes = u64(pages_.capacity()) * sizeof(RelationLinks*) + touched_.capacity();
     for (const RelationLinks* page : pages_)
         bytes += page ? page_bytes : 0;
     return bytes;

@@ -70,7 +70,7 @@ TEST_SUITE("ecs") {
                     ids.insert(world.entity_at(pool.owner(i)).entity_id);
             for (u32 block = 0; block < pool.block_count(); ++block) {
                 std::fill_n(pool.change_words(block), pool.block_rows() / 64, u64(0));
-                pool.change_summary(block) = 0;
+                pool.end_changes(block);
             }
             return ids;
         };

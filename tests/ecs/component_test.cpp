@@ -176,7 +176,7 @@ TEST_SUITE("ecs") {
         World large;
         large.spawn(Place{});
         PoolBase& pool = *large.pool_of(component_id<Place>());
-        CHECK(line(&pool.change_summary(0)) > line(pool.change_words(0) + 63));
+        CHECK(line(&pool.summary(0)) > line(pool.change_words(0) + 63));
     }
     TEST_CASE("tag types have rows but no bytes") {
         World world;

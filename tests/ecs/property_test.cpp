@@ -109,7 +109,7 @@ public:
             if (PoolBase* const pool = world_.pool_of(ComponentId(type))) {
                 for (u32 b = 0; b < pool->block_count(); ++b) {
                     std::fill_n(pool->change_words(b), pool->block_rows() / 64, 0);
-                    pool->change_summary(b) = 0;
+                    pool->end_changes(b);
                 }
                 for (const auto& [id, being] : model_.beings)
                     model_.marks.erase({id, type});

@@ -270,4 +270,29 @@ TEST_SUITE("guide") {
         CHECK(world.get<Position>(e)->x == 1);
         CHECK(world.get<Health>(e)->hp == 5);
     }
+
+    TEST_CASE("rollback") {
+        World world;
+        const Entity e = world.spawn(Position{0, 0, 0});
+        // [rollback]
+        std::vector<Entity> shots;
+        RollbackRing ring(world, 16);                       // the last 16 frames; one ring a world
+        for (u64 tick = 1; tick <= 3; ++tick) {
+            world.mut<Position>(e)->x += 1;
+            shots.push_back(world.spawn(Velocity{}));
+            const Error saved = ring.save(tick);            // copies the runs of 64 rows that were written
+            CHECK(saved == Error::none);
+        }
+        const Error back = ring.restore(1);                 // writes the runs that differ
+        world.mut<Position>(e)->x += 2;                     // simulated anew, with what has arrived
+        const bool same = world.spawn(Velocity{}) == shots[1]; // the same calls give the same handles
+        const Error again = ring.save(2);                   // frames 2 and 3 of before are gone
+        // [/rollback]
+        CHECK(back == Error::none);
+        CHECK(again == Error::none);
+        CHECK(same);
+        CHECK(world.get<Position>(e)->x == 3);
+        CHECK_FALSE(world.alive(shots[2]));
+        CHECK_FALSE(ring.holds(3));
+    }
 }
