@@ -73,10 +73,8 @@ int main(int count, char** values) {
                     continue;
                 EncodeInput input;
                 input.layout = &state.layout;
-                RowState rows;
-                state.mirror.present(chunk, lanes, rows);
                 input.occupants = chunk.occupants;
-                input.current = &rows;
+                input.current = state.mirror.present(chunk);
                 input.opaque = chunk.opaque;
                 input.lanes = lanes;
                 input.tick = state.tick;

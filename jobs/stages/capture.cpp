@@ -243,7 +243,8 @@ u64 fresh_lanes(const ServerState& state, u32 chunk) {
     return lanes;
 }
 
-void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
+/// Returns whether the chunk changed.
+bool capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
     Capture capture(state, worker, chunk);
     const u32 components = state.layout.component_count;
     u64* touched = state.touched.data() + chunk.number * components;
@@ -264,18 +265,22 @@ void capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
         capture.place_lanes(capture.looked_at);
     capture.compare_rows();
     if (!capture.dirty)
-        return;
+        return false;
     capture.store();
-    __atomic_fetch_or(&state.dirty_chunks[chunk.number / 64], u64(1) << chunk.number % 64, __ATOMIC_RELAXED);
     ++worker.counts.chunks_dirty;
     worker.counts.lanes_dirty += static_cast<u32>(std::popcount(capture.dirty));
+    return true;
 }
 
-/// Capture's misses, a few chunks ahead: first what says where things are, then the rows and columns themselves.
-void prefetch_ahead(ServerState& state, u32 i, u32 end) {
+/// Capture's misses, a few chunks ahead: first what says where things are, then the rows and columns themselves. `i` starts before the
+/// piece, and nothing beyond it is looked at: others write there.
+constexpr u32 chunks_ahead = 4;
+void prefetch_ahead(ServerState& state, i64 i, u32 begin, u32 end) {
     const u32 components = state.layout.component_count;
-    if (i + 4 < end) {
-        const Chunk& later = state.mirror.chunk(state.touched_list[i + 4]);
+    const auto chunk_at = [&](i64 index) -> const Chunk& { return state.mirror.chunk(state.touched_list[static_cast<u32>(index)]); };
+    const auto in_piece = [&](i64 index) { return index >= begin && index < end; };
+    if (in_piece(i + chunks_ahead)) {
+        const Chunk& later = chunk_at(i + chunks_ahead);
         state.mirror.prefetch(later.number);
         __builtin_prefetch(&later.structural);
         __builtin_prefetch(&later.rows);
@@ -283,8 +288,8 @@ void prefetch_ahead(ServerState& state, u32 i, u32 end) {
         for (u32 at = 0; at < components; at += 8)
             __builtin_prefetch(&state.touched[later.number * components + at], 1);
     }
-    if (i + 1 < end) {
-        const Chunk& next = state.mirror.chunk(state.touched_list[i + 1]);
+    if (in_piece(i + 1)) {
+        const Chunk& next = chunk_at(i + 1);
         const u64 lanes = fresh_lanes(state, next.number);
         for (u64 left = lanes; left; left &= left - 1)
             __builtin_prefetch(state.fresh_row(next.number * lane_count + static_cast<u32>(std::countr_zero(left))));
@@ -310,12 +315,20 @@ void run_capture_stage(ServerState& state) {
         state.touched_chunks[word] = waiting;
         state.dirty_chunks[word] = 0;
     }
-    parallel_stage(state, Stage::capture, state.touched_list.size(), 16, [&](u32 begin, u32 end, WorkerState& worker, u32) {
-        for (u32 i = begin; i < end; ++i) {
-            prefetch_ahead(state, i, end); // not beyond: those chunks are being written by others
-            capture_chunk(state, worker, state.mirror.chunk(state.touched_list[i]));
+    const u32 count = state.touched_list.size();
+    state.touched_dirty.resize(count);
+    parallel_stage(state, Stage::capture, count, 32, [&](u32 begin, u32 end, WorkerState& worker, u32) {
+        for (i64 i = i64(begin) - chunks_ahead; i < end; ++i) {
+            prefetch_ahead(state, i, begin, end);
+            if (i >= begin) {
+                const u32 at = static_cast<u32>(i);
+                state.touched_dirty[at] = capture_chunk(state, worker, state.mirror.chunk(state.touched_list[at]));
+            }
         }
     });
+    // Here and not in capture_chunk: an atomic OR waits for all that was written before it.
+    for (u32 i = 0; i < count; ++i)
+        state.dirty_chunks[state.touched_list[i] / 64] |= u64(state.touched_dirty[i]) << state.touched_list[i] % 64;
     state.any_dirty = false;
     for (WorkerState& worker : state.workers) {
         state.any_dirty |= worker.counts.chunks_dirty > 0;

@@ -17,7 +17,7 @@ struct Encoder {
     Key& key;
     const Chunk& chunk;
     EncodeInput input;
-    RowState current, baseline;
+    PastRows baseline;
     u32 part_count = 0;
     Part parts[lane_count]; // the first part_count of them
 
@@ -66,9 +66,8 @@ void encode_key(ServerState& state, WorkerState& worker, Key& key) {
     Encoder encoder(state, worker, key, chunk);
     EncodeInput& input = encoder.input;
     input.layout = &state.layout;
-    state.mirror.present(chunk, key.lanes, encoder.current);
     input.occupants = chunk.occupants;
-    input.current = &encoder.current;
+    input.current = state.mirror.present(chunk);
     if (!key.full) {
         state.mirror.past(chunk, key.baseline + seeded_bug(SeededBug::off_by_one_baseline), key.lanes, encoder.baseline);
         input.baseline = &encoder.baseline;
@@ -101,7 +100,9 @@ void encode_key(ServerState& state, WorkerState& worker, Key& key) {
         for (u32 i = 1; i < encoder.part_count; ++i)
             bytes += parts[i].bytes;
     }
-    // What a lane cost, for estimates; sums do not depend on the order.
+    // What a lane cost, for the estimates of a budget; sums do not depend on the order.
+    if (!state.config.budget_bytes)
+        return;
     if (key.full) {
         worker.full_lanes += static_cast<u64>(std::popcount(key.lanes));
         worker.full_bytes += bytes;
@@ -141,16 +142,18 @@ void learn_full_cost(ServerState& state) {
 }
 
 /// What encoding key number i needs is three loads deep (chunk, tables, blocks and records): each is fetched while an earlier key
-/// is encoded.
-void prefetch_ahead(ServerState& state, u32 i, u32 end) {
-    const auto key_at = [&](u32 index) -> const Key& { return state.keys.key(state.key_order[index]); };
-    if (i + 8 < end)
-        __builtin_prefetch(&key_at(i + 8));
-    if (i + 6 < end)
+/// is encoded. `i` starts before the piece.
+constexpr u32 keys_ahead = 8;
+void prefetch_ahead(ServerState& state, i64 i, u32 begin, u32 end) {
+    const auto key_at = [&](i64 index) -> const Key& { return state.keys.key(state.key_order[static_cast<u32>(index)]); };
+    const auto in_piece = [&](i64 index) { return index >= begin && index < end; };
+    if (in_piece(i + keys_ahead))
+        __builtin_prefetch(&key_at(i + keys_ahead));
+    if (in_piece(i + 6))
         state.mirror.prefetch(key_at(i + 6).chunk);
-    if (i + 4 < end)
+    if (in_piece(i + 4))
         state.mirror.prefetch_past_table(state.mirror.chunk(key_at(i + 4).chunk));
-    if (i + 2 < end) {
+    if (in_piece(i + 2)) {
         const Key& key = key_at(i + 2);
         const Chunk& chunk = state.mirror.chunk(key.chunk);
         state.mirror.prefetch_rows(chunk, key.lanes);
@@ -167,11 +170,11 @@ void run_encode_stage(ServerState& state) {
         order_keys(state);
     for (WorkerState& worker : state.workers)
         worker.arena.reset();
-    parallel_stage(state, Stage::encode, total, 32, [&](u32 begin, u32 end, WorkerState& worker, u32) {
-        for (u32 i = begin; i < end; ++i) {
-            Key& key = state.keys.key(state.key_order[i]);
-            prefetch_ahead(state, i, end);
-            encode_key(state, worker, key);
+    parallel_stage(state, Stage::encode, total, 64, [&](u32 begin, u32 end, WorkerState& worker, u32) {
+        for (i64 i = i64(begin) - keys_ahead; i < end; ++i) {
+            prefetch_ahead(state, i, begin, end);
+            if (i >= begin)
+                encode_key(state, worker, state.keys.key(state.key_order[static_cast<u32>(i)]));
         }
     });
     state.report.keys = total;

@@ -6,15 +6,19 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
+#include <utility>
 
 namespace throng {
 namespace {
 
 constexpr u32 rows_a_piece = 4096;
 
-/// The changed rows of one word of marks.
+/// The changed rows of 64 rows.
 struct Batch {
-    u32 count = 0;
+    u64 marks = 0;
+    u32 first = 0;                     // of the 64, dense index
+    u32 count = 0;                     // of those that are replicated
     const std::byte* rows[lane_count]; // in the pool
     std::byte* to[lane_count];         // fresh rows
     u32 dense[lane_count];
@@ -72,83 +76,121 @@ void quantise(const ServerState& state, const LayoutComponent& component, const 
     }
 }
 
-void mark_block(ServerState& state, u32 index, PoolBase& pool, u32 block, WorkerState& worker) {
-    const u64 summary = pool.change_summary(block);
-    if (!summary)
-        return;
-    const LayoutComponent& component = state.layout.components[index];
-    u64* words = pool.change_words(block);
-    const u32* owners = pool.owners(block);
-    const u32 first = block * pool.block_rows();
-    const u32 components = state.layout.component_count, slot_count = state.slots.size();
-    const bool look_up = component.opaque || component.references; // these cannot be quantised before structure is known
-    Batch batch;
-    for (u64 left = summary; left; left &= left - 1) {
-        const u32 word = static_cast<u32>(std::countr_zero(left));
-        batch.count = 0;
-        for (u64 bits = words[word]; bits; bits &= bits - 1) {
-            const u32 row = word * 64 + static_cast<u32>(std::countr_zero(bits));
-            if (first + row >= pool.size())
-                break;
-            const u32 owner = owners[row];
-            if (owner >= slot_count || state.slots[owner].place == no_slot)
-                continue;
-            const u32 place = state.slots[owner].place;
-            const u32 chunk = place / lane_count;
-            state.touch_chunk(chunk);
-            worker.marked = true;
-            if (look_up) {
-                __atomic_fetch_or(&state.touched[chunk * components + index], u64(1) << place % lane_count, __ATOMIC_RELAXED);
-                continue;
-            }
-            __atomic_store_n(&state.fresh[place], u8(1), __ATOMIC_RELAXED);
-            batch.to[batch.count] = state.fresh_row(place);
-            __builtin_prefetch(batch.to[batch.count], 1);
-            batch.rows[batch.count] = static_cast<const std::byte*>(pool.row(first + row));
-            batch.dense[batch.count] = first + row;
-            batch.owners[batch.count] = owner;
-            ++batch.count;
-        }
-        if (batch.count)
-            quantise(state, component, batch, worker);
-        words[word] = 0;
+/// A pool of a replicated component.
+struct MarkedPool {
+    PoolBase* pool;
+    u32 component;
+    u32 block_count; // in use
+
+    u64 summary(u32 block) const { return block < block_count ? pool->change_summary(block) : 0; }
+};
+
+/// Entities made together have the same rows in all pools: then what a batch found for the pool before holds for this one.
+bool same_entities(const Batch& batch, u64 marks, u32 first, const u32* owners) {
+    if (batch.marks != marks || batch.first != first || batch.count != static_cast<u32>(std::popcount(marks)))
+        return false;
+    u32 differs = 0;
+    for (u32 i = 0; i < batch.count; ++i)
+        differs |= owners[batch.dense[i] - first] ^ batch.owners[i];
+    return differs == 0;
+}
+
+/// Finds the lanes of the marked rows, touches their chunks, and flags their fresh rows as written.
+void find_lanes(ServerState& state, u64 marks, u32 first, const u32* owners, Batch& batch, WorkerState& worker) {
+    const u32 slot_count = state.slots.size();
+    const Slot* slots = state.slots.data();
+    batch.marks = marks;
+    batch.first = first;
+    batch.count = 0;
+    for (; marks; marks &= marks - 1) {
+        const u32 row = static_cast<u32>(std::countr_zero(marks));
+        const u32 owner = owners[row];
+        if (owner >= slot_count || slots[owner].place == no_slot)
+            continue;
+        const u32 place = slots[owner].place;
+        state.touch_chunk(place / lane_count);
+        __atomic_store_n(&state.fresh[place], u8(1), __ATOMIC_RELAXED);
+        batch.to[batch.count] = state.fresh_row(place);
+        __builtin_prefetch(batch.to[batch.count], 1);
+        batch.dense[batch.count] = first + row;
+        batch.owners[batch.count] = owner;
+        ++batch.count;
     }
-    pool.end_changes(block);
+    worker.marked |= batch.count != 0;
+}
+
+/// Components that capture has to read: these cannot be quantised before structure is known.
+void touch_lanes(ServerState& state, u32 component, u64 marks, const u32* owners, WorkerState& worker) {
+    for (; marks; marks &= marks - 1) {
+        const u32 owner = owners[std::countr_zero(marks)];
+        if (owner >= state.slots.size() || state.slots[owner].place == no_slot)
+            continue;
+        const u32 place = state.slots[owner].place, chunk = place / lane_count;
+        state.touch_chunk(chunk);
+        __atomic_fetch_or(&state.touched[chunk * state.layout.component_count + component], u64(1) << place % lane_count, __ATOMIC_RELAXED);
+        worker.marked = true;
+    }
+}
+
+/// 64 rows of a block. `batch` is what the pool before had there.
+void mark_word(ServerState& state, const MarkedPool& marked, u32 block, u32 word, Batch& batch, WorkerState& worker) {
+    PoolBase& pool = *marked.pool;
+    const LayoutComponent& component = state.layout.components[marked.component];
+    const u32 first = block * pool.block_rows() + word * 64;
+    const u32* owners = pool.owners(block) + word * 64;
+    const u64 marks = std::exchange(pool.change_words(block)[word], 0);
+    if (component.opaque || component.references)
+        return touch_lanes(state, marked.component, marks, owners, worker);
+    if (!same_entities(batch, marks, first, owners))
+        find_lanes(state, marks, first, owners, batch, worker);
+    const auto* rows = static_cast<const std::byte*>(pool.row(first));
+    for (u32 i = 0; i < batch.count; ++i)
+        batch.rows[i] = rows + (batch.dense[i] - first) * component.info->size_bytes;
+    if (batch.count)
+        quantise(state, component, batch, worker);
+}
+
+/// A block of all pools. Entities made together have the same rows everywhere: 64 rows of one pool after those of another find
+/// their slots and fresh rows in the cache.
+void mark_block(ServerState& state, std::span<const MarkedPool> pools, u32 block, WorkerState& worker) {
+    u64 any = 0;
+    for (const MarkedPool& marked : pools)
+        any |= marked.summary(block);
+    Batch batch;
+    for (; any; any &= any - 1) {
+        const u32 word = static_cast<u32>(std::countr_zero(any));
+        for (const MarkedPool& marked : pools)
+            if (marked.summary(block) >> word & 1)
+                mark_word(state, marked, block, word, batch, worker);
+    }
+    for (const MarkedPool& marked : pools)
+        if (marked.summary(block))
+            marked.pool->end_changes(block);
 }
 
 } // namespace
 
 void run_mark_stage(ServerState& state) {
-    struct Piece {
-        PoolBase* pool;
-        u32 component;
-        u32 first_piece;
-        u32 blocks_a_piece;
-    };
-    Piece pieces[Protocol::component_count_max];
-    u32 pool_count = 0, piece_count = 0;
+    MarkedPool pools[Protocol::component_count_max];
+    u32 pool_count = 0, block_count = 0;
     for (u32 c = 0; c < state.layout.component_count; ++c) {
         state.world.sync_changes(state.layout.components[c].info->id);
         PoolBase* pool = state.world.pool_of(state.layout.components[c].info->id);
         if (!pool || pool->size() == 0)
             continue;
-        const u32 blocks_a_piece = rows_a_piece > pool->block_rows() ? rows_a_piece / pool->block_rows() : 1;
-        pieces[pool_count++] = {pool, c, piece_count, blocks_a_piece};
         const u32 used = (pool->size() + pool->block_rows() - 1) / pool->block_rows();
-        piece_count += (used + blocks_a_piece - 1) / blocks_a_piece;
+        pools[pool_count++] = {pool, c, used};
+        block_count = std::max(block_count, used);
     }
+    if (pool_count == 0)
+        return;
+    const u32 blocks_a_piece = std::max(1u, rows_a_piece / pools[0].pool->block_rows());
+    const u32 piece_count = (block_count + blocks_a_piece - 1) / blocks_a_piece;
     const u32 grain = piece_count / (state.executor->worker_count() * 8) + 1;
     parallel_stage(state, Stage::mark, piece_count, grain, [&](u32 begin, u32 end, WorkerState& worker, u32) {
-        for (u32 piece = begin; piece < end; ++piece) {
-            u32 p = pool_count - 1;
-            while (pieces[p].first_piece > piece)
-                --p;
-            PoolBase& pool = *pieces[p].pool;
-            const u32 used = (pool.size() + pool.block_rows() - 1) / pool.block_rows();
-            const u32 first = (piece - pieces[p].first_piece) * pieces[p].blocks_a_piece;
-            for (u32 block = first; block < first + pieces[p].blocks_a_piece && block < used; ++block)
-                mark_block(state, pieces[p].component, pool, block, worker);
-        }
+        const u32 last = std::min(end * blocks_a_piece, block_count);
+        for (u32 block = begin * blocks_a_piece; block < last; ++block)
+            mark_block(state, {pools, pool_count}, block, worker);
     });
 }
 

@@ -150,9 +150,7 @@ u64 hash_of_chunk(const ServerState& state, const Chunk& chunk, u64 lanes) {
             hashes[c][lane] = opaque->data[lane] ? opaque_hash(opaque->data[lane], opaque->bytes[lane]) : 0;
         }
     }
-    RowState rows;
-    state.mirror.present(chunk, lanes, rows);
-    return state_hash_lanes(state.layout, chunk.number, *chunk.occupants, rows, lanes, tables);
+    return state_hash_lanes(state.layout, chunk.number, *chunk.occupants, state.mirror.present(chunk), lanes, tables);
 }
 
 /// Sum of the hashes of what the client should hold now.

@@ -8,6 +8,7 @@
 //
 // The server keeps its chunks by lane instead: a row holds the elements of all columns of one lane, largest elements first.
 // It looks at a few lanes of a chunk at a time and at all columns of each; the client decodes and applies column by column.
+#include "src/wire/kernels.hpp"
 #include "throng/protocol.hpp"
 #include <cstring>
 
@@ -16,17 +17,19 @@ namespace throng {
 inline constexpr u32 lane_count = 64;
 
 struct Column {
-    u32 offset_bytes = 0;        // inside the block
-    u32 row_offset_bytes = 0;    // inside a row
-    u8 element_bytes = 2;        // 2, 4 or 8: i16, i32, i64
-    u8 component = 0;            // index in Layout::components
-    u8 field = 0;                // index in ComponentInfo::fields
-    u8 width_bits = 5;           // bits that a width takes on the wire: 5, 6 or 7
-    u8 angle_bits = 0;           // > 0: differences wrap modulo 2^angle_bits
-    i8 spatial_axis = -1;        // 0 or 1: relative to the chunk's origin
-    i16 velocity_column = -1;    // >= 0: extrapolated by that column ...
-    i64 velocity_factor = 0;     // ... base + ((velocity * age * velocity_factor) >> 16)
-    i64 quantum_min = 0;         // range: clamp bounds in steps
+    u32 offset_bytes = 0;     // inside the block
+    u32 row_offset_bytes = 0; // inside a row
+    u8 element_bytes = 2;     // 2, 4 or 8: i16, i32, i64
+    u8 component = 0;         // index in Layout::components
+    u8 field = 0;             // index in ComponentInfo::fields
+    u8 width_bits = 5;        // bits that a width takes on the wire: 5, 6 or 7
+    u8 angle_bits = 0;        // > 0: differences wrap modulo 2^angle_bits
+    i8 spatial_axis = -1;     // 0 or 1: relative to the chunk's origin
+    i8 group = -1;            // of Layout::groups; -1: coded by itself
+    u8 position = 0;          // in the group
+    i16 velocity_column = -1; // >= 0: extrapolated by that column ...
+    i64 velocity_factor = 0;  // ... base + ((velocity * age * velocity_factor) >> 16)
+    i64 quantum_min = 0;      // range: clamp bounds in steps
     i64 quantum_max = 0;
     double step = 1;             // range: units a step
     double inverse_step = 1;
@@ -62,9 +65,12 @@ struct Layout {
     u32 component_count = 0;
     Column columns[column_count_max];
     u32 column_count = 0;
-    u32 row_bytes = 0;           // multiple of 8
-    i32 spatial_component = -1;  // index, or -1
-    double spatial_step = 0;     // units
+    u32 row_bytes = 0; // multiple of 8, at least 16
+    static constexpr u32 group_count_max = column_count_max / 4 + 1;
+    ColumnGroup groups[group_count_max]; // of columns of 32, then of 16 bits, in the order of rows
+    u32 group_count = 0;
+    i32 spatial_component = -1;           // index, or -1
+    double spatial_step = 0;              // units
     i32 spatial_min = 0, spatial_max = 0; // bounds of the spatial axes, in steps
     u32 tick_hz = 20;
     /// Protocol index of an ECS component, or -1.
@@ -72,7 +78,7 @@ struct Layout {
 };
 
 inline constexpr u32 row_bytes_max = Layout::column_count_max * 8;
-/// Sets the row offsets of all columns and row_bytes.
+/// Sets the row offsets of all columns, row_bytes and the groups. Columns have their velocity columns.
 void place_row_columns(Layout& layout);
 
 /// Ticks of age that extrapolation uses at most; older baselines extrapolate as if this old.

@@ -1,12 +1,65 @@
 #include "throng/protocol.hpp"
 #include "src/registry/layout.hpp"
 #include "throng/assert.hpp"
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <xxhash.h>
 
 namespace throng {
+
+/// Columns of `element_bytes` by 16 bytes of the row, in which they stand side by side.
+static void group_columns(Layout& layout, u32 element_bytes) {
+    const u32 positions = 16 / element_bytes;
+    u32 placed = positions;
+    for (u32 i = 0; i < layout.column_count; ++i) {
+        Column& column = layout.columns[i];
+        if (column.element_bytes != element_bytes)
+            continue;
+        if (placed == positions) {
+            placed = 0;
+            ColumnGroup& group = layout.groups[layout.group_count++] = {};
+            group.element_bytes = element_bytes;
+            group.offset_bytes = std::min(column.row_offset_bytes, layout.row_bytes - 16);
+            std::memset(group.velocity, 0x80, sizeof group.velocity);
+        }
+        ++placed;
+        ColumnGroup& group = layout.groups[layout.group_count - 1];
+        column.group = static_cast<i8>(layout.group_count - 1);
+        column.position = static_cast<u8>((column.row_offset_bytes - group.offset_bytes) / element_bytes);
+        if (element_bytes == 2) {
+            const u32 bits = column.angle_bits != 0 ? column.angle_bits : 16u;
+            group.half[column.position] = static_cast<u16>(1u << (bits - 1));
+            group.mask[column.position] = static_cast<u16>((1u << bits) - 1);
+        }
+    }
+}
+
+/// Columns that one kernel call can do together. One whose velocity is not in its group of 16-bit columns is coded by itself.
+static void make_groups(Layout& layout) {
+    layout.group_count = 0;
+    for (Column& column : layout.columns)
+        column.group = -1;
+    layout.row_bytes = std::max(layout.row_bytes, 16u);
+    group_columns(layout, 4);
+    group_columns(layout, 2);
+    for (u32 i = 0; i < layout.column_count; ++i) {
+        Column& column = layout.columns[i];
+        if (column.group < 0 || column.velocity_column < 0)
+            continue;
+        const Column& velocity = layout.columns[column.velocity_column];
+        if (velocity.group != column.group || column.element_bytes != 2) {
+            column.group = -1;
+            continue;
+        }
+        ColumnGroup& group = layout.groups[column.group];
+        group.velocity[2 * column.position] = static_cast<u8>(2 * velocity.position);
+        group.velocity[2 * column.position + 1] = static_cast<u8>(2 * velocity.position + 1);
+        group.factor_low[column.position] = static_cast<u16>(column.velocity_factor);
+        group.factor_high[column.position] = static_cast<u16>(static_cast<u64>(column.velocity_factor) >> 16);
+    }
+}
 
 void place_row_columns(Layout& layout) {
     u32 offset = 0;
@@ -17,6 +70,7 @@ void place_row_columns(Layout& layout) {
                 offset += bytes;
             }
     layout.row_bytes = (offset + 7) & ~7u;
+    make_groups(layout);
 }
 
 struct Protocol::Impl {

@@ -23,18 +23,24 @@ struct ChunkState {
     const std::byte* const* blocks = nullptr;
 };
 
-/// Some lanes of a chunk at one tick, as the server has them: where the row of each is (Layout::row_bytes), and which lanes have
-/// each component.
+/// A chunk now, as the server has it: a row (Layout::row_bytes) for each lane, one after another, and which lanes have each component.
 struct RowState {
-    const std::byte* rows[lane_count];                              // by lane; set for the lanes asked for
-    const BlockHeader* headers[Protocol::component_count_max];      // by component; never null
+    const std::byte* rows = nullptr;
+    const BlockHeader* headers = nullptr; // [component]
+
+    const std::byte* row(const Layout& layout, u32 lane) const { return rows + lane * layout.row_bytes; }
+};
+/// Some lanes of a chunk at an earlier tick: where the row of each is.
+struct PastRows {
+    const std::byte* rows[lane_count];                         // by lane; set for the lanes asked for
+    const BlockHeader* headers[Protocol::component_count_max]; // by component; never null
 };
 
 struct EncodeInput {
     const Layout* layout = nullptr;
     const OccupantBlock* occupants = nullptr;
-    const RowState* current = nullptr;
-    const RowState* baseline = nullptr;  // null: full
+    RowState current;
+    const PastRows* baseline = nullptr;         // null: full
     const OpaqueLanes* const* opaque = nullptr; // [component], null entries where the component is not opaque or absent
     u64 lanes = 0;                       // non-zero; all alive; in a delta the same occupants in `baseline`
     Tick tick = 0;
@@ -46,7 +52,7 @@ struct EncodeInput {
 
 class ZstdEncoder;
 
-/// Scratch of one worker: the zstd context and two buffers. Make one per worker, reuse it for ever.
+/// Scratch of one worker: the zstd context and buffers. Make one per worker, reuse it for ever.
 struct SectionScratch {
     /// The dictionary is kept by reference.
     SectionScratch(Bytes dictionary, Allocator allocator);
@@ -56,7 +62,8 @@ struct SectionScratch {
     ZstdEncoder* zstd = nullptr;
     std::byte* wide = nullptr;           // section_bytes_max bytes each
     std::byte* packed = nullptr;
-    std::byte* noise = nullptr;          // noise_bytes_max bytes
+    std::byte* noise = nullptr;  // noise_bytes_max bytes
+    GroupCodes* codes = nullptr; // Layout::group_count_max
     Allocator allocator;
 };
 

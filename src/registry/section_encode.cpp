@@ -28,11 +28,11 @@ struct RowList {
     u32 count = 0;
     const std::byte* current[lane_count];
     const std::byte* base[lane_count];
-    void set(const LaneList& lanes, const std::byte* const* current_rows, const std::byte* const* base_rows) {
+    void set(const LaneList& lanes, const EncodeInput& input) {
         count = lanes.count;
         for (u32 i = 0; i < ((count + 7) & ~7u); ++i) {
-            current[i] = current_rows[lanes.lane[i]];
-            base[i] = base_rows ? base_rows[lanes.lane[i]] : zero_row;
+            current[i] = input.current.row(*input.layout, lanes.lane[i]);
+            base[i] = input.baseline ? input.baseline->rows[lanes.lane[i]] : zero_row;
         }
     }
 };
@@ -126,11 +126,17 @@ void put_wide_column(BitWriter& writer, NoiseWriter& noise, const ColumnInput& i
 
 class BodyEncoder {
 public:
-    explicit BodyEncoder(const EncodeInput& input) : input_(input), layout_(*input.layout), full_(input.baseline == nullptr) {
+    BodyEncoder(const EncodeInput& input, SectionScratch& scratch)
+        : input_(input), layout_(*input.layout), codes_(scratch.codes), full_(input.baseline == nullptr) {
         lanes_.set(input.lanes);
-        rows_.set(lanes_, input.current->rows, full_ ? nullptr : input.baseline->rows);
-        if (!full_)
-            find_differences();
+        const GroupRows rows{.current = input.current.rows,
+                             .row_bytes = layout_.row_bytes,
+                             .base = full_ ? nullptr : input.baseline->rows,
+                             .age = full_ ? 0 : std::min(age(), extrapolation_age_max),
+                             .lanes = lanes_.lane,
+                             .count = lanes_.count};
+        for (u32 group = 0; group < layout_.group_count; ++group)
+            kernels_.find_codes(layout_.groups[group], rows, codes_[group]);
     }
     bool full() const { return full_; }
     u32 age() const { return input_.tick - input_.baseline_tick; }
@@ -161,21 +167,37 @@ public:
     }
 
 private:
-    // OR over the lanes of what differs between the two rows.
-    void find_differences() {
-        for (u32 at = 0; at < layout_.row_bytes; at += 8) {
-            u64 differs = 0;
-            for (u32 i = 0; i < rows_.count; ++i)
-                differs |= load<u64>(rows_.current[i], at) ^ load<u64>(rows_.base[i], at);
-            std::memcpy(differences_ + at, &differs, 8);
+    /// The rows of all lanes, for what does not go by groups.
+    const RowList& all_rows() {
+        if (rows_.count == 0)
+            rows_.set(lanes_, input_);
+        return rows_;
+    }
+    template <class T>
+    bool any_differs(u32 offset_bytes) {
+        const RowList& rows = all_rows();
+        T differs = 0;
+        for (u32 i = 0; i < rows.count; ++i)
+            differs = static_cast<T>(differs | (load<T>(rows.current[i], offset_bytes) ^ load<T>(rows.base[i], offset_bytes)));
+        return differs != 0;
+    }
+    /// Whether a lane's value in a delta is another than in the baseline.
+    bool differs(const Column& column) {
+        if (column.group >= 0)
+            return group_differs(column);
+        switch (column.element_bytes) {
+        case 2:
+            return any_differs<u16>(column.row_offset_bytes);
+        case 4:
+            return any_differs<u32>(column.row_offset_bytes);
+        default:
+            return any_differs<u64>(column.row_offset_bytes);
         }
     }
-    bool differs(const Column& column) const {
-        switch (column.element_bytes) {
-        case 2: return load<u16>(differences_, column.row_offset_bytes) != 0;
-        case 4: return load<u32>(differences_, column.row_offset_bytes) != 0;
-        default: return load<u64>(differences_, column.row_offset_bytes) != 0;
-        }
+    /// Of a column in a group, also in a full section: whether lanes differ.
+    bool group_differs(const Column& column) const {
+        const GroupCodes& codes = codes_[column.group];
+        return column.element_bytes == 2 ? codes.narrow.differs[column.position] != 0 : codes.wide.differs[column.position] != 0;
     }
 
     template <bool Wide>
@@ -253,9 +275,19 @@ private:
     template <bool Wide>
     void encode_component(BitWriter& writer, u32 component) {
         const LayoutComponent& info = layout_.components[component];
-        const BlockHeader& current = *input_.current->headers[component];
+        const BlockHeader& current = input_.current.headers[component];
         const BlockHeader& base = full_ ? no_lanes : *input_.baseline->headers[component];
         const u64 lanes = lanes_.mask;
+        if (!Wide && &base == &current && !info.opaque && (lanes & ~current.present) == 0) { // nearly always: values only
+            u32 i = info.first_column;
+            const u32 end = i + info.column_count;
+            while (i < end && !differs(layout_.columns[i]))
+                ++i;
+            writer.put(i < end, i < end ? 2 : 1);
+            if (i < end)
+                encode_columns<Wide>(writer, info);
+            return;
+        }
         const u64 present = current.present & lanes, base_present = base.present & lanes;
         u64 counter[2] = {0, 0}, base_counter[2] = {0, 0};
         for (u32 plane = 0; plane < 2; ++plane) {
@@ -284,38 +316,59 @@ private:
             writer.put(0, 1);
             return;
         }
-        writer.put(1, 1);
-        if (full_)
-            writer.put(present == lanes, 1);
-        else
-            writer.put(structure, 1);
-        if (full_ ? present != lanes : structure)
+        const bool form = full_ ? present == lanes : structure;
+        writer.put(1u | static_cast<u64>(form) << 1, 2);
+        if (form != full_)
             writer.put(select_bits(present, lanes_), lanes_.count);
-        const LaneList* list = &lanes_;
-        const RowList* rows = &rows_;
         LaneList own_lanes;
-        RowList own_rows;
-        if (present != lanes) {
+        if (present != lanes)
             own_lanes.set(present);
-            list = &own_lanes;
-            if (!info.opaque && present != 0) {
-                own_rows.set(own_lanes, input_.current->rows, full_ ? nullptr : input_.baseline->rows);
-                rows = &own_rows;
-            }
-        }
+        const LaneList& list = present == lanes ? lanes_ : own_lanes;
         if ((full_ || structure) && present != 0) {
             writer.put(counters, 1);
             if (counters)
                 for (const u64 plane : counter)
-                    writer.put(select_bits(plane, *list), list->count);
+                    writer.put(select_bits(plane, list), list.count);
         }
         if (info.opaque) {
-            encode_opaque_head(writer, component, *list, carried);
-            return;
-        }
-        if (present != 0)
+            encode_opaque_head(writer, component, list, carried);
+        } else if (present == lanes) {
+            encode_columns<Wide>(writer, info);
+        } else if (present != 0) {
+            RowList own_rows;
+            own_rows.set(own_lanes, input_);
             for (u32 i = info.first_column; i < info.first_column + info.column_count; ++i)
-                encode_column<Wide>(writer, layout_.columns[i], *rows);
+                encode_column<Wide>(writer, layout_.columns[i], own_rows);
+        }
+    }
+
+    /// All columns of a component that all lanes have.
+    template <bool Wide>
+    void encode_columns(BitWriter& writer, const LayoutComponent& info) {
+        for (u32 i = info.first_column; i < info.first_column + info.column_count; ++i) {
+            const Column& column = layout_.columns[i];
+            if (!Wide && column.group >= 0)
+                encode_group_column(writer, column);
+            else
+                encode_column<Wide>(writer, column, all_rows());
+        }
+    }
+
+    /// A column of all lanes whose codes are there.
+    void encode_group_column(BitWriter& writer, const Column& column) {
+        const GroupCodes& codes = codes_[column.group];
+        const u32 position = column.position;
+        if (full_) {
+            const bool equal = !group_differs(column);
+            writer.put(equal, 1);
+            if (equal)
+                return put_number(writer, column.element_bytes == 2 ? codes.narrow.codes[position][0] : codes.wide.codes[position][0],
+                                  column.width_bits);
+        }
+        if (column.element_bytes == 2)
+            kernels_.put_codes16(writer, codes.narrow, position, lanes_.count);
+        else
+            kernels_.put_codes32(writer, codes.wide, position, lanes_.count);
     }
 
     template <bool Wide>
@@ -329,9 +382,6 @@ private:
             }
             if (equal)
                 return;
-        } else if (column.velocity_column < 0 && !differs(column)) {
-            writer.put(0, column.width_bits);
-            return;
         }
         ColumnInput in{.current = rows.current, .base = rows.base, .count = rows.count, .offset_bytes = column.row_offset_bytes,
                        .difference_bits = difference_bits(column), .width_bits = column.width_bits};
@@ -379,12 +429,12 @@ private:
     const EncodeInput& input_;
     const Layout& layout_;
     const Kernels& kernels_ = kernels();
+    GroupCodes* codes_; // [group]
     NoiseWriter* noise_ = nullptr;
     bool full_;
     u32 opaque_listed_ = 0; // components with opaque bytes to write
     LaneList lanes_;
-    RowList rows_;
-    alignas(8) std::byte differences_[row_bytes_max]; // a row
+    RowList rows_; // see all_rows
     u64 carried_[Protocol::component_count_max];
 };
 
@@ -406,21 +456,24 @@ SectionScratch::SectionScratch(Bytes dictionary, Allocator scratch_allocator) : 
     wide = static_cast<std::byte*>(allocator.allocate(section_bytes_max, 64));
     packed = static_cast<std::byte*>(allocator.allocate(section_bytes_max, 64));
     noise = static_cast<std::byte*>(allocator.allocate(noise_bytes_max, 64));
+    codes = static_cast<GroupCodes*>(allocator.allocate(sizeof(GroupCodes) * Layout::group_count_max, alignof(GroupCodes)));
     zstd = new (allocator.allocate(sizeof(ZstdEncoder), alignof(ZstdEncoder))) ZstdEncoder(dictionary, section_bytes_max, allocator);
 }
 
 SectionScratch::~SectionScratch() {
     zstd->~ZstdEncoder();
     allocator.free(zstd, sizeof(ZstdEncoder), alignof(ZstdEncoder));
+    allocator.free(codes, sizeof(GroupCodes) * Layout::group_count_max, alignof(GroupCodes));
     allocator.free(noise, noise_bytes_max, 64);
     allocator.free(packed, section_bytes_max, 64);
     allocator.free(wide, section_bytes_max, 64);
 }
 
 EncodeResult encode_section(const EncodeInput& input, Compression compression, SectionScratch& scratch, std::span<std::byte> out) {
-    THRONG_ASSERT(input.lanes != 0 && (input.lanes & ~input.occupants->alive) == 0);
+    THRONG_ASSERT(input.lanes != 0);
+    THRONG_ASSERT(input.baseline || (input.lanes & ~input.occupants->alive) == 0);
     THRONG_ASSERT(input.baseline == nullptr || input.tick != input.baseline_tick);
-    section::BodyEncoder body(input);
+    section::BodyEncoder body(input, scratch);
     std::byte head[1 + varint_bytes_max];
     out = out.first(std::min<std::size_t>(out.size(), section_bytes_max));
 

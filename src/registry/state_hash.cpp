@@ -68,9 +68,8 @@ u64 state_hash_lanes(const Layout& layout, u32 chunk, const ChunkState& state, u
 u64 state_hash_lanes(const Layout& layout, u32 chunk, const OccupantBlock& occupants, const RowState& state, u64 lanes,
                      const u64* const* opaque_hashes) {
     return sum_of_terms(
-        layout, chunk, occupants, lanes, opaque_hashes,
-        [&](u32 c, u32 lane) { return (state.headers[c]->present >> lane & 1) != 0; },
-        [&](u32, const Column& column, u32 lane) { return row_element(state.rows[lane], column); });
+        layout, chunk, occupants, lanes, opaque_hashes, [&](u32 c, u32 lane) { return (state.headers[c].present >> lane & 1) != 0; },
+        [&](u32, const Column& column, u32 lane) { return row_element(state.row(layout, lane), column); });
 }
 
 u64 opaque_hash(const std::byte* bytes, std::size_t count) { return XXH3_64bits(bytes, count); }

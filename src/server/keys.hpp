@@ -59,7 +59,7 @@ struct Part {
     u64 lanes;
 };
 
-struct Key {
+struct alignas(64) Key {
     u32 chunk = 0;
     Tick baseline = 0;
     u64 lanes = 0;

@@ -177,6 +177,10 @@ void Mirror::open_version(Chunk& chunk, Tick tick, u64 lanes, u64 rebound, u32 c
     chunk.undo_start[version] = chunk.undo_end;
     chunk.undo_bytes[version] = undo_bytes;
     chunk.undo_headers[version] = components;
+    if (components) {
+        chunk.headers_any = true;
+        chunk.headers_tick = tick;
+    }
     std::byte* out = chunk.undo + chunk.undo_end;
     for (u32 left = components; left; left &= left - 1, out += sizeof(BlockHeader))
         std::memcpy(out, chunk.headers + std::countr_zero(left), sizeof(BlockHeader));
@@ -220,21 +224,15 @@ u64 rebound_in_ring(const Chunk& chunk, Tick after) {
     return chunk.dropped_any && tick_newer(chunk.newest_dropped, after) ? mask | dropped_since(chunk, after) : mask;
 }
 
-void Mirror::present(const Chunk& chunk, u64 lanes, RowState& out) const {
-    for (u32 c = 0; c < component_count_; ++c)
-        out.headers[c] = chunk.headers + c;
-    for (; lanes; lanes &= lanes - 1) {
-        const u32 lane = static_cast<u32>(std::countr_zero(lanes));
-        out.rows[lane] = row(chunk, lane);
-    }
-}
-
-void Mirror::past(const Chunk& chunk, Tick baseline, u64 lanes, RowState& out) const {
+void Mirror::past(const Chunk& chunk, Tick baseline, u64 lanes, PastRows& out) const {
     THRONG_ASSERT(serves(chunk, baseline));
     const u32 first = first_after(chunk, baseline);
     const u32 versions = tick_newer(chunk.ticks[first], baseline) ? (chunk.newest + history_max - first) % history_max + 1 : 0;
-    u32 headers_missing = static_cast<u32>((u64(1) << component_count_) - 1);
-    for (u32 i = 0, version = first; i < versions; ++i, version = (version + 1) % history_max) {
+    const bool headers_differ = chunk.headers_any && tick_newer(chunk.headers_tick, baseline);
+    u32 headers_missing = headers_differ ? static_cast<u32>((u64(1) << component_count_) - 1) : 0;
+    for (u32 c = 0; c < component_count_; ++c)
+        out.headers[c] = chunk.headers + c;
+    for (u32 i = 0, version = first; i < versions && (lanes != 0 || headers_missing != 0); ++i, version = (version + 1) % history_max) {
         const std::byte* at = chunk.undo + chunk.undo_start[version];
         for (u32 left = chunk.undo_headers[version]; left; left &= left - 1, at += sizeof(BlockHeader))
             if (headers_missing & (left & (~left + 1))) {
@@ -248,10 +246,6 @@ void Mirror::past(const Chunk& chunk, Tick baseline, u64 lanes, RowState& out) c
             out.rows[std::countr_zero(take)] = at + static_cast<u32>(std::popcount(saved & below)) * row_bytes_;
         }
         lanes &= ~saved;
-    }
-    for (; headers_missing; headers_missing &= headers_missing - 1) {
-        const u32 component = static_cast<u32>(std::countr_zero(headers_missing));
-        out.headers[component] = chunk.headers + component;
     }
     for (; lanes; lanes &= lanes - 1) { // did not change since
         const u32 lane = static_cast<u32>(std::countr_zero(lanes));

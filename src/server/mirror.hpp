@@ -37,6 +37,7 @@ struct alignas(64) Chunk {
     u8 version_count = 0;
     bool dropped_any : 1 = false;
     bool rebound_any : 1 = false;
+    bool headers_any : 1 = false;
     bool spatial = false;
     u64 earlier[history_max] = {}; // [a]: lanes that changed in the a ticks before dirty_tick
     Tick ticks[history_max] = {};
@@ -64,7 +65,8 @@ struct alignas(64) Chunk {
     // components in undo_headers, then the old rows of the lanes in version_dirty.
     std::byte* undo = nullptr;
     u32 undo_capacity_bytes = 0;
-    u32 undo_end = 0; // where the newest record ends
+    u32 undo_end = 0;      // where the newest record ends
+    Tick headers_tick = 0; // of the newest version in which a header changed; meaningful if headers_any
     u32 undo_start[history_max] = {};
     u32 undo_bytes[history_max] = {};
     u32 undo_headers[history_max] = {}; // bit c: the header of component c changed
@@ -93,22 +95,26 @@ public:
     void open_version(Chunk& chunk, Tick tick, u64 lanes, u64 rebound, u32 components);
     std::byte* row(Chunk& chunk, u32 lane) const { return chunk.rows + lane * row_bytes_; }
     const std::byte* row(const Chunk& chunk, u32 lane) const { return chunk.rows + lane * row_bytes_; }
-    /// The present state of `lanes`.
-    void present(const Chunk& chunk, u64 lanes, RowState& out) const;
+    RowState present(const Chunk& chunk) const { return {chunk.rows, chunk.headers}; }
     /// The state at a baseline tick that serves(); right for `lanes` whose occupant has not changed since. Good until the chunk's
     /// next version.
-    void past(const Chunk& chunk, Tick baseline, u64 lanes, RowState& out) const;
+    void past(const Chunk& chunk, Tick baseline, u64 lanes, PastRows& out) const;
 
     /// Brings what encoding reads of the present state into the cache.
     void prefetch_rows(const Chunk& chunk, u64 lanes) const {
         for (; lanes; lanes &= lanes - 1)
             __builtin_prefetch(row(chunk, static_cast<u32>(__builtin_ctzll(lanes))));
-        __builtin_prefetch(chunk.headers);
+        for (u32 c = 0; c < component_count_; c += 2) // 64 bytes
+            __builtin_prefetch(chunk.headers + c);
     }
     /// Brings what past() reads into the cache: first what says where it is, a little later the rows themselves.
     void prefetch_past_table(const Chunk& chunk) const {
         __builtin_prefetch(&chunk.rows);
+        __builtin_prefetch(chunk.ticks);
+        for (u32 version = 0; version < history_max; version += 8)
+            __builtin_prefetch(chunk.version_dirty + version);
         __builtin_prefetch(chunk.undo_start);
+        __builtin_prefetch(chunk.undo_bytes);
         __builtin_prefetch(chunk.undo_headers);
     }
     void prefetch_past(const Chunk& chunk, Tick baseline) const {

@@ -19,9 +19,9 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       own_executor(c.executor ? ExecutorHandle() : make_serial_executor()),
       mirror(p.layout(), std::clamp(c.history_ticks, 2u, history_max), c.allocator), grid(c.allocator), slots(c.allocator),
       net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), touched(c.allocator), fresh_rows(c.allocator),
-      fresh(c.allocator), touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), viewers(c.allocator),
-      moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator), homeless(c.allocator),
-      closing(c.allocator), clients(c.allocator),
+      fresh(c.allocator), touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
+      viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
+      homeless(c.allocator), closing(c.allocator), clients(c.allocator),
       keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator),
       key_starts(c.allocator), key_order(c.allocator), payload_blocks(TickArena::block_bytes, c.allocator), workers(c.allocator) {
     if (!executor)

@@ -199,10 +199,11 @@ struct ServerState {
     Array<std::byte> fresh_rows;
     Array<u8> fresh; // 1: mark has written
     Array<u64> touched_chunks; // bit per chunk; atomic OR in mark, cleared by capture
-    Array<u64> dirty_chunks;   // bit per chunk: changed at this tick; atomic OR in capture
-    Array<u32> touched_list; // those that capture visits
-    Array<u32> viewers; // [chunk]: clients that have it in their list; atomic. Without any it stays touched until it gets one
-    Array<u64> moves;                      // of all workers, sorted
+    Array<u64> dirty_chunks;   // bit per chunk: changed at this tick
+    Array<u32> touched_list;   // those that capture visits
+    Array<u8> touched_dirty;   // of these, which it found changed
+    Array<u32> viewers;        // [chunk]: clients that have it in their list; atomic. Without any it stays touched until it gets one
+    Array<u64> moves;          // of all workers, sorted
     Array<WorkerState::Dangling> dangling; // sorted by target
     Array<u32> bound_now;                  // entity_idx bound this tick
     Array<u64> unbound_alive;              // entity_id of those that lost Replicated this tick; sorted after use

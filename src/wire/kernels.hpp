@@ -20,8 +20,54 @@ struct ColumnInput {
     u32 width_bits = 5;            // of the width on the wire
 };
 
+/// Bits of the width of a column of 16 and of 32 bits.
+inline constexpr u32 width_bits16 = 5, width_bits32 = 6;
+
+/// Up to eight columns of 16 bits, or four of 32, that stand side by side in rows: 16 bytes of each row. Positions that no column of
+/// the group has give codes that mean nothing.
+struct ColumnGroup {
+    u32 offset_bytes = 0;  // of position 0 in a row; the row has all 16 bytes
+    u32 element_bytes = 2; // 2 or 4; with 4 nothing of the below is used
+    // Per position. Differences are wrapped: ((difference + half) & mask) - half.
+    alignas(16) u16 half[8] = {};
+    alignas(16) u16 mask[8] = {};
+    // The prediction is base + ((velocity * factor * age) >> 16), modulo 2^16, with the velocity of another position.
+    alignas(16) u8 velocity[16] = {}; // which bytes of the 16 hold it; 0x80: none, and the factor is 0
+    alignas(16) u16 factor_low[8] = {};
+    alignas(16) u16 factor_high[8] = {};
+};
+
+/// The listed lanes of a chunk: rows that stand one after another, and the rows they are predicted from.
+struct GroupRows {
+    const std::byte* current = nullptr; // of lane 0
+    u32 row_bytes = 0;
+    const std::byte* const* base = nullptr; // [lane]; null: everything is predicted as 0
+    u32 age = 0;                            // of the base, in ticks that count
+    const u8* lanes = nullptr;              // up to a multiple of 8 the last one is repeated
+    u32 count = 0;                          // 1..64
+};
+
+/// What find_codes makes of a group, per position and listed lane.
+template <class Code>
+struct CodesOf {
+    static constexpr u32 positions = 16 / sizeof(Code);
+    alignas(32) Code codes[positions][64];
+    u64 nonzero[positions];              // bit i: the i-th listed lane's code is not 0
+    alignas(16) Code any[positions];     // OR of the codes
+    alignas(16) Code differs[positions]; // OR of what differs between the value and its base; without base, between lanes
+};
+union GroupCodes {
+    CodesOf<u16> narrow;
+    CodesOf<u32> wide; // 32-bit elements
+};
+
 /// Every array has 64 elements, and none overlaps another.
 struct Kernels {
+    /// Codes of all columns of a group at once.
+    void (*find_codes)(const ColumnGroup& group, const GroupRows& rows, GroupCodes& out);
+    /// Writes one column of a group, as put_column16 and put_column32 do.
+    void (*put_codes16)(BitWriter& writer, const CodesOf<u16>& codes, u32 position, u32 count);
+    void (*put_codes32)(BitWriter& writer, const CodesOf<u32>& codes, u32 position, u32 count);
     /// Writes a column (width, form and codes; docs/wire.md 2.2) of at least one lane.
     void (*put_column16)(BitWriter& writer, const ColumnInput& column);
     void (*put_column32)(BitWriter& writer, const ColumnInput& column);

@@ -200,24 +200,39 @@ void put_dense(BitWriter& out, const Code* codes, u32 count, u32 width) {
     out = writer;
 }
 
+/// Width, form and codes of a column.
 template <class Code>
-void put_column(BitWriter& writer, const ColumnInput& in) {
-    alignas(16) Code codes[lanes_all_count];
-    const Codes found = find_codes(in, codes);
+inline void put_found(BitWriter& writer, const Codes& found, const Code* codes, u32 count, u32 width_bits) {
     if (found.largest == 0) {
-        writer.put(0, in.width_bits);
+        writer.put(0, width_bits);
         return;
     }
     const u32 width = 64 - static_cast<u32>(__builtin_clzll(found.largest));
     const u32 coded = static_cast<u32>(__builtin_popcountll(found.nonzero));
-    const bool sparse = in.count + coded * width < in.count * width;
-    writer.put(width | static_cast<u64>(sparse) << in.width_bits, in.width_bits + 1u);
+    const bool sparse = count + coded * width < count * width;
+    const u64 head = width | static_cast<u64>(sparse) << width_bits;
+    if constexpr (sizeof(Code) == 2) {
+        if (!sparse && count <= 8 && width <= 7) { // all in one word
+            u64 low, high;
+            __builtin_memcpy(&low, codes, 8);
+            __builtin_memcpy(&high, codes + 4, 8);
+            const u64 merged = (merge4(low, width) | merge4(high, width) << (4 * width)) & low_bits(count * width);
+            return writer.put(head | merged << (width_bits + 1), width_bits + 1u + count * width);
+        }
+    }
+    writer.put(head, width_bits + 1u);
     if (sparse)
-        writer.put(found.nonzero, in.count);
+        writer.put(found.nonzero, count);
     if (!sparse)
-        return put_dense(writer, codes, in.count, width);
+        return put_dense(writer, codes, count, width);
     for (u64 rest = found.nonzero; rest != 0; rest &= rest - 1)
         writer.put(codes[__builtin_ctzll(rest)], width);
+}
+
+template <class Code>
+void put_column(BitWriter& writer, const ColumnInput& in) {
+    alignas(16) Code codes[lanes_all_count];
+    put_found(writer, find_codes(in, codes), codes, in.count, in.width_bits);
 }
 
 void put_column16(BitWriter& writer, const ColumnInput& in) {
@@ -228,6 +243,185 @@ void put_column32(BitWriter& writer, const ColumnInput& in) {
 }
 void put_column64(BitWriter& writer, const ColumnInput& in) {
     put_column<u64>(writer, in);
+}
+
+void put_codes16(BitWriter& writer, const CodesOf<u16>& found, u32 position, u32 count) {
+    put_found(writer, {found.any[position], found.nonzero[position]}, found.codes[position], count, width_bits16);
+}
+void put_codes32(BitWriter& writer, const CodesOf<u32>& found, u32 position, u32 count) {
+    put_found(writer, {found.any[position], found.nonzero[position]}, found.codes[position], count, width_bits32);
+}
+
+#if defined(__SSE4_1__)
+inline __m128i load16(const void* from) {
+    return _mm_load_si128(static_cast<const __m128i*>(from));
+}
+inline __m128i load16_unaligned(const std::byte* from) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+}
+inline void store16(void* to, __m128i value) {
+    _mm_store_si128(static_cast<__m128i*>(to), value);
+}
+
+// Rows of eight elements become columns of eight.
+inline void transpose8(__m128i (&v)[8]) {
+    __m128i pairs[8], fours[8];
+    for (u32 i = 0; i < 4; ++i) {
+        pairs[i] = _mm_unpacklo_epi16(v[2 * i], v[2 * i + 1]);     // elements 0..3 of two rows
+        pairs[i + 4] = _mm_unpackhi_epi16(v[2 * i], v[2 * i + 1]); // elements 4..7
+    }
+    for (u32 i = 0; i < 8; i += 2) {
+        fours[i] = _mm_unpacklo_epi32(pairs[i], pairs[i + 1]);
+        fours[i + 1] = _mm_unpackhi_epi32(pairs[i], pairs[i + 1]);
+    }
+    for (u32 i = 0; i < 2; ++i)
+        for (u32 k = 0; k < 2; ++k) {
+            v[4 * i + 2 * k] = _mm_unpacklo_epi64(fours[4 * i + k], fours[4 * i + k + 2]);
+            v[4 * i + 2 * k + 1] = _mm_unpackhi_epi64(fours[4 * i + k], fours[4 * i + k + 2]);
+        }
+}
+
+template <bool Full>
+inline void find_codes16(const ColumnGroup& group, const GroupRows& rows, CodesOf<u16>& out) {
+    const __m128i half = load16(group.half), mask = load16(group.mask), velocity_bytes = load16(group.velocity);
+    // Bits 16..31 of velocity * scale: a signed high half, and a low half of the rest, which makes up for the sign.
+    __m128i scale_low = _mm_setzero_si128(), scale_high = _mm_setzero_si128();
+    if (!Full) {
+        const __m128i age = _mm_set1_epi16(static_cast<i16>(rows.age)), factor = load16(group.factor_low);
+        scale_low = _mm_mullo_epi16(factor, age);
+        scale_high = _mm_add_epi16(_mm_mullo_epi16(load16(group.factor_high), age), _mm_mulhi_epu16(factor, age));
+        scale_high = _mm_sub_epi16(scale_high, _mm_srai_epi16(scale_low, 15));
+    }
+    const std::byte* const current = rows.current + group.offset_bytes;
+    const __m128i first = load16_unaligned(current + rows.lanes[0] * rows.row_bytes);
+    __m128i any = _mm_setzero_si128(), differs = _mm_setzero_si128();
+    for (u32 i = 0; i < rows.count; i += 8) {
+        __m128i code[8];
+        for (u32 k = 0; k < 8; ++k) {
+            const u32 lane = rows.lanes[i + k];
+            const __m128i value = load16_unaligned(current + lane * rows.row_bytes);
+            __m128i difference = value;
+            if (Full) {
+                differs = _mm_or_si128(differs, _mm_xor_si128(value, first));
+            } else {
+                const __m128i base = load16_unaligned(rows.base[lane] + group.offset_bytes);
+                const __m128i velocity = _mm_shuffle_epi8(base, velocity_bytes);
+                const __m128i moved = _mm_add_epi16(_mm_mulhi_epi16(velocity, scale_low), _mm_mullo_epi16(velocity, scale_high));
+                differs = _mm_or_si128(differs, _mm_xor_si128(value, base));
+                difference = _mm_sub_epi16(_mm_sub_epi16(value, base), moved);
+            }
+            difference = _mm_sub_epi16(_mm_and_si128(_mm_add_epi16(difference, half), mask), half);
+            code[k] = _mm_xor_si128(_mm_add_epi16(difference, difference), _mm_srai_epi16(difference, 15));
+            any = _mm_or_si128(any, code[k]);
+        }
+        transpose8(code);
+        for (u32 p = 0; p < 8; ++p)
+            store16(&out.codes[p][i], code[p]);
+        const u32 listed = static_cast<u32>(low_bits(rows.count - i < 8 ? rows.count - i : 8));
+        for (u32 p = 0; p < 8; p += 2) {
+            const __m128i zeros =
+                _mm_packs_epi16(_mm_cmpeq_epi16(code[p], _mm_setzero_si128()), _mm_cmpeq_epi16(code[p + 1], _mm_setzero_si128()));
+            const u32 set = ~static_cast<u32>(_mm_movemask_epi8(zeros));
+            out.nonzero[p] = (i == 0 ? 0 : out.nonzero[p]) | static_cast<u64>(set & listed) << i;
+            out.nonzero[p + 1] = (i == 0 ? 0 : out.nonzero[p + 1]) | static_cast<u64>(set >> 8 & listed) << i;
+        }
+    }
+    store16(out.any, any);
+    store16(out.differs, differs);
+}
+
+template <bool Full>
+inline void find_codes32(const ColumnGroup& group, const GroupRows& rows, CodesOf<u32>& out) {
+    const std::byte* const current = rows.current + group.offset_bytes;
+    const __m128i first = load16_unaligned(current + rows.lanes[0] * rows.row_bytes);
+    __m128i any = _mm_setzero_si128(), differs = _mm_setzero_si128();
+    u64 nonzero[4] = {};
+    for (u32 i = 0; i < rows.count; i += 4) {
+        __m128i code[4];
+        for (u32 k = 0; k < 4; ++k) {
+            const u32 lane = rows.lanes[i + k];
+            const __m128i value = load16_unaligned(current + lane * rows.row_bytes);
+            __m128i difference = value, base = first;
+            if (!Full) {
+                base = load16_unaligned(rows.base[lane] + group.offset_bytes);
+                difference = _mm_sub_epi32(value, base);
+            }
+            differs = _mm_or_si128(differs, _mm_xor_si128(value, base));
+            code[k] = _mm_xor_si128(_mm_add_epi32(difference, difference), _mm_srai_epi32(difference, 31));
+            any = _mm_or_si128(any, code[k]);
+        }
+        const __m128i low01 = _mm_unpacklo_epi32(code[0], code[1]), low23 = _mm_unpacklo_epi32(code[2], code[3]);
+        const __m128i high01 = _mm_unpackhi_epi32(code[0], code[1]), high23 = _mm_unpackhi_epi32(code[2], code[3]);
+        const __m128i columns[4] = {_mm_unpacklo_epi64(low01, low23), _mm_unpackhi_epi64(low01, low23), _mm_unpacklo_epi64(high01, high23),
+                                    _mm_unpackhi_epi64(high01, high23)};
+        const u32 listed = static_cast<u32>(low_bits(rows.count - i < 4 ? rows.count - i : 4));
+        for (u32 p = 0; p < 4; ++p) {
+            store16(&out.codes[p][i], columns[p]);
+            const __m128i zeros = _mm_cmpeq_epi32(columns[p], _mm_setzero_si128());
+            nonzero[p] |= static_cast<u64>(~static_cast<u32>(_mm_movemask_ps(_mm_castsi128_ps(zeros))) & listed) << i;
+        }
+    }
+    __builtin_memcpy(out.nonzero, nonzero, sizeof(nonzero));
+    store16(out.any, any);
+    store16(out.differs, differs);
+}
+#else
+template <bool Full>
+inline void find_codes16(const ColumnGroup& group, const GroupRows& rows, CodesOf<u16>& out) {
+    for (u32 p = 0; p < 8; ++p) {
+        out.nonzero[p] = 0;
+        out.any[p] = out.differs[p] = 0;
+        const u32 scale = (group.factor_low[p] | static_cast<u32>(group.factor_high[p]) << 16) * rows.age;
+        const u16 first = element<u16>(rows.current + rows.lanes[0] * rows.row_bytes, group.offset_bytes + 2 * p);
+        for (u32 i = 0; i < rows.count; ++i) {
+            const u32 lane = rows.lanes[i];
+            const u16 value = element<u16>(rows.current + lane * rows.row_bytes, group.offset_bytes + 2 * p);
+            u16 base = Full ? first : element<u16>(rows.base[lane], group.offset_bytes + 2 * p);
+            out.differs[p] = static_cast<u16>(out.differs[p] | (value ^ base));
+            if (Full)
+                base = 0;
+            u32 moved = 0;
+            if (!Full && group.velocity[2 * p] < 16)
+                moved =
+                    static_cast<u32>(static_cast<i32>(element<i16>(rows.base[lane], group.offset_bytes + group.velocity[2 * p]))) * scale >>
+                    16;
+            const u16 wrapped = static_cast<u16>(static_cast<u16>(value - base - moved + group.half[p]) & group.mask[p]);
+            const i16 difference = static_cast<i16>(static_cast<u16>(wrapped - group.half[p]));
+            const u16 code = static_cast<u16>(static_cast<u16>(difference << 1) ^ static_cast<u16>(difference >> 15));
+            out.codes[p][i] = code;
+            out.any[p] = static_cast<u16>(out.any[p] | code);
+            out.nonzero[p] |= static_cast<u64>(code != 0) << i;
+        }
+    }
+}
+
+template <bool Full>
+inline void find_codes32(const ColumnGroup& group, const GroupRows& rows, CodesOf<u32>& out) {
+    for (u32 p = 0; p < 4; ++p) {
+        const u32 offset_bytes = group.offset_bytes + 4 * p;
+        out.nonzero[p] = 0;
+        out.any[p] = out.differs[p] = 0;
+        const u32 first = element<u32>(rows.current + rows.lanes[0] * rows.row_bytes, offset_bytes);
+        for (u32 i = 0; i < rows.count; ++i) {
+            const u32 lane = rows.lanes[i];
+            const u32 value = element<u32>(rows.current + lane * rows.row_bytes, offset_bytes);
+            const u32 base = Full ? first : element<u32>(rows.base[lane], offset_bytes);
+            const i32 difference = static_cast<i32>(Full ? value : value - base);
+            const u32 code = static_cast<u32>(difference) << 1 ^ static_cast<u32>(difference >> 31);
+            out.differs[p] |= value ^ base;
+            out.codes[p][i] = code;
+            out.any[p] |= code;
+            out.nonzero[p] |= static_cast<u64>(code != 0) << i;
+        }
+    }
+}
+#endif
+
+void find_codes(const ColumnGroup& group, const GroupRows& rows, GroupCodes& out) {
+    if (group.element_bytes == 2)
+        rows.base ? find_codes16<false>(group, rows, out.narrow) : find_codes16<true>(group, rows, out.narrow);
+    else
+        rows.base ? find_codes32<false>(group, rows, out.wide) : find_codes32<true>(group, rows, out.wide);
 }
 
 #if defined(__SSE4_1__)
@@ -373,6 +567,7 @@ bool within32(const i32* values, u64 lanes, i32 minimum, i32 maximum) {
 
 } // namespace
 
-const Kernels table = {put_column16, put_column32, put_column64, quantise_f32, predict16, apply16, apply32, within16, within32};
+const Kernels table = {find_codes,   put_codes16, put_codes32, put_column16, put_column32, put_column64,
+                       quantise_f32, predict16,   apply16,     apply32,      within16,     within32};
 
 } // namespace throng::KERNEL_NAMESPACE

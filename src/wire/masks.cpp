@@ -31,27 +31,20 @@ void write_lane_mask(BitWriter& writer, u64 lanes) {
     const u32 count = static_cast<u32>(std::popcount(lanes));
     const u32 last = 63 - static_cast<u32>(std::countl_zero(lanes));
     const u32 k = lane_mask_rice_bits(count, last + 1 - count);
-    u64 code = 0;
-    u32 bits = count * (1 + k); // a lower bound; grows to the exact length
-    if (bits <= gaps_bits_max) {
-        bits = 0;
-        u32 next = 0;
+    const u32 bits_least = count * (1 + k), bits_most = bits_least + ((last + 1 - count) >> k);
+    if (bits_most <= gaps_bits_max || (bits_least <= gaps_bits_max && gaps_fit(lanes))) {
+        u64 code = 0;
+        u32 bits = 0, next = 0;
         for (u64 rest = lanes; rest != 0; rest &= rest - 1) {
             const u32 lane = static_cast<u32>(std::countr_zero(rest));
             const u32 gap = lane - next;
             const u32 ones = gap >> k;
-            if (bits + ones + 1 + k > gaps_bits_max) {
-                bits = plain_bits;
-                break;
-            }
             const u64 unary = (u64{1} << ones) - 1;
             const u64 low = gap & ((1u << k) - 1);
             code |= (unary | low << (ones + 1)) << bits;
             bits += ones + 1 + k;
             next = lane + 1;
         }
-    }
-    if (bits <= gaps_bits_max) {
         writer.put(1 | (count - 1) << 1 | k << 7, gaps_head_bits);
         writer.put(code, bits);
     } else {

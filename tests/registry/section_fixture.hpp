@@ -67,6 +67,7 @@ struct TestLayout {
     Column& angle(u32 bits) {
         Column& added = column(2, FieldKind::angle, FieldType::f32);
         added.angle_bits = static_cast<u8>(bits);
+        place_row_columns(layout);
         return added;
     }
 };
@@ -88,6 +89,7 @@ inline TestLayout mover_layout() {
         test.range(2, -2000, 2000);
     test.component();
     test.column(2, FieldKind::integer, FieldType::uint8);
+    place_row_columns(test.layout); // now that the velocity columns are there
     return test;
 }
 
@@ -135,6 +137,7 @@ inline TestLayout random_layout(Random& random) {
             }
         }
     }
+    place_row_columns(test.layout);
     return test;
 }
 

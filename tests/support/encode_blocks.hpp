@@ -22,13 +22,17 @@ struct BlockInput {
 /// The rows of some lanes of a state.
 class RowsOfBlocks {
 public:
+    RowsOfBlocks(const RowsOfBlocks&) = delete;
     RowsOfBlocks(const Layout& layout, const ChunkState& state, u64 lanes) : bytes_(std::size_t(layout.row_bytes) * lane_count / 8) {
-        for (u32 c = 0; c < layout.component_count; ++c)
-            rows.headers[c] = state.blocks[c] ? &header(state.blocks[c]) : &absent_;
+        for (u32 c = 0; c < layout.component_count; ++c) {
+            headers_[c] = state.blocks[c] ? header(state.blocks[c]) : BlockHeader{};
+            past.headers[c] = &headers_[c];
+        }
+        now = {reinterpret_cast<const std::byte*>(bytes_.data()), headers_};
         for (; lanes; lanes &= lanes - 1) {
             const u32 lane = static_cast<u32>(std::countr_zero(lanes));
             std::byte* row = reinterpret_cast<std::byte*>(bytes_.data()) + std::size_t(lane) * layout.row_bytes;
-            rows.rows[lane] = row;
+            past.rows[lane] = row;
             for (u32 i = 0; i < layout.column_count; ++i) {
                 const Column& column = layout.columns[i];
                 if (const std::byte* block = state.blocks[column.component])
@@ -37,11 +41,12 @@ public:
             }
         }
     }
-    RowState rows;
+    RowState now; // the same rows, seen both ways
+    PastRows past;
 
 private:
     std::vector<u64> bytes_;
-    BlockHeader absent_;
+    BlockHeader headers_[Protocol::component_count_max];
 };
 
 inline EncodeResult encode_blocks(const BlockInput& input, Compression compression, SectionScratch& scratch, std::span<std::byte> out) {
@@ -52,8 +57,8 @@ inline EncodeResult encode_blocks(const BlockInput& input, Compression compressi
     EncodeInput rows;
     rows.layout = input.layout;
     rows.occupants = input.current.occupants;
-    rows.current = &current.rows;
-    rows.baseline = full ? nullptr : &baseline.rows;
+    rows.current = current.now;
+    rows.baseline = full ? nullptr : &baseline.past;
     rows.opaque = input.opaque;
     rows.lanes = input.lanes;
     rows.tick = input.tick;

@@ -1,5 +1,6 @@
 #include "src/wire/kernels.hpp"
 #include "src/wire/lane_codes.hpp"
+#include "src/wire/lane_list.hpp"
 #include "src/wire/quantise.hpp"
 #include <algorithm>
 #include <bit>
@@ -180,6 +181,103 @@ TEST_SUITE("wire") {
             }
             CHECK(wrong == 0);
             CHECK(sparse_or_zero > 5);
+        }
+    }
+
+    TEST_CASE_TEMPLATE("kernels: every level writes groups of columns as the plain definition does", T, i16, i32) {
+        KeepLevel keep;
+        constexpr bool narrow = sizeof(T) == 2;
+        for (const KernelLevel level : {KernelLevel::baseline, KernelLevel::v3}) {
+            if (!force_kernel_level(level))
+                continue;
+            Random random;
+            u32 wrong = 0, extrapolated = 0, full = 0;
+            for (u32 round = 0; round < 1000; ++round) {
+                constexpr u32 row_bytes = 40, positions = 16 / sizeof(T);
+                std::vector<std::byte> memory(2 * 64 * row_bytes);
+                const u32 noise = static_cast<u32>(random.next() % (sizeof(T) * 8));
+                for (u32 i = 0; i < 64 * row_bytes; i += sizeof(T)) { // the first 64 rows: now; then those of the base
+                    const T base = static_cast<T>(random.next());
+                    const bool rests = random.next() % 4 == 0;
+                    const T value = rests ? base : static_cast<T>(static_cast<u64>(base) + (random.next() >> (63 - noise)));
+                    std::memcpy(&memory[i], &value, sizeof(T));
+                    std::memcpy(&memory[64 * row_bytes + i], &base, sizeof(T));
+                }
+                ColumnGroup group;
+                group.element_bytes = sizeof(T);
+                group.offset_bytes = 8 * static_cast<u32>(random.next() % 4);
+                std::memset(group.velocity, 0x80, sizeof(group.velocity));
+                ColumnInput columns[positions];
+                const bool delta = random.next() % 4 != 0;
+                GroupRows rows;
+                rows.age = delta ? static_cast<u32>(random.next() % 32) : 0;
+                for (u32 p = 0; p < positions; ++p) {
+                    ColumnInput& column = columns[p];
+                    column.offset_bytes = group.offset_bytes + p * static_cast<u32>(sizeof(T));
+                    column.width_bits = narrow ? width_bits16 : width_bits32;
+                    column.difference_bits = narrow && random.next() % 3 == 0 ? 1 + static_cast<u32>(random.next() % 16) : 8 * sizeof(T);
+                    if (!narrow)
+                        continue;
+                    group.half[p] = static_cast<u16>(1u << (column.difference_bits - 1));
+                    group.mask[p] = static_cast<u16>((1u << column.difference_bits) - 1);
+                    if (random.next() % 2) {
+                        const u32 from = static_cast<u32>(random.next() % 8);
+                        const i64 factor = static_cast<i64>(random.next() % (1u << 25)) - (1 << 24);
+                        group.velocity[2 * p] = static_cast<u8>(2 * from);
+                        group.velocity[2 * p + 1] = static_cast<u8>(2 * from + 1);
+                        group.factor_low[p] = static_cast<u16>(factor);
+                        group.factor_high[p] = static_cast<u16>(factor >> 16);
+                        column.velocity_bytes = delta ? 2 : 0;
+                        column.velocity_offset_bytes = group.offset_bytes + 2 * from;
+                        column.velocity_scale = static_cast<u64>(factor) * rows.age;
+                        extrapolated += delta;
+                    }
+                }
+                LaneList lanes;
+                lanes.set((random.next() & (random.next() | random.next())) | u64{1} << random.next() % 64);
+                static const std::byte zeros[row_bytes] = {};
+                const std::byte* base_of_lane[64];
+                const std::byte* now[64];
+                const std::byte* base[64];
+                for (u32 lane = 0; lane < 64; ++lane)
+                    base_of_lane[lane] = &memory[(64 + lane) * row_bytes];
+                for (u32 i = 0; i < ((lanes.count + 7) & ~7u); ++i) {
+                    now[i] = &memory[lanes.lane[i] * row_bytes];
+                    base[i] = delta ? base_of_lane[lanes.lane[i]] : zeros;
+                }
+                rows.current = memory.data();
+                rows.row_bytes = row_bytes;
+                rows.base = delta ? base_of_lane : nullptr;
+                rows.lanes = lanes.lane;
+                rows.count = lanes.count;
+                full += !delta;
+                GroupCodes codes;
+                kernels().find_codes(group, rows, codes);
+                std::vector<std::byte> plain_out(8192), out(8192);
+                BitWriter plain(plain_out), writer(out);
+                for (u32 p = 0; p < positions; ++p) {
+                    columns[p].current = now;
+                    columns[p].base = base;
+                    columns[p].count = lanes.count;
+                    plain_column<T>(plain, columns[p]);
+                    bool differs = false;
+                    for (u32 i = 0; i < lanes.count; ++i)
+                        differs |= std::memcmp(now[i] + columns[p].offset_bytes, (delta ? base[i] : now[0]) + columns[p].offset_bytes,
+                                               sizeof(T)) != 0;
+                    if constexpr (narrow) {
+                        kernels().put_codes16(writer, codes.narrow, p, lanes.count);
+                        wrong += (codes.narrow.differs[p] != 0) != differs;
+                    } else {
+                        kernels().put_codes32(writer, codes.wide, p, lanes.count);
+                        wrong += (codes.wide.differs[p] != 0) != differs;
+                    }
+                }
+                const u32 bytes = plain.finish();
+                wrong += writer.finish() != bytes || std::memcmp(plain_out.data(), out.data(), bytes) != 0;
+            }
+            CHECK(wrong == 0);
+            CHECK(full > 100);
+            CHECK((!narrow || extrapolated > 1000));
         }
     }
 
