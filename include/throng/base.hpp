@@ -54,6 +54,7 @@ enum class [[nodiscard]] Error : u8 {
     limit_reached,  // a named limit of ours
     unsupported,    // e.g. a component that has no copy, a file of unknown kind
     io,             // tools only
+    no_connection,  // to send to: not connected, or not joined yet
 };
 /// Stable lower-case name, for counters and messages.
 const char* to_string(Error error);

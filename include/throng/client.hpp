@@ -13,8 +13,8 @@
 //
 // Thread rule: one thread at a time per client; different clients are independent unless they share a ClientScratch.
 #include "throng/ecs.hpp"
-#include "throng/protocol.hpp"
 #include "throng/transport.hpp"
+#include "throng/typed.hpp"
 
 namespace throng {
 
@@ -51,14 +51,37 @@ struct ClientConfig {
     u32 opaque_bytes_max = 1u << 20; // opaque bytes in a message, after expansion
     std::size_t memory_bytes_max = std::size_t(256) << 20; // of chunks and their earlier states
 
+    // Typed messages.
+    u32 typed_wait_ms = 3000;                     // that one waits for the entities that it names, or for its tick; then it is dropped
+    u32 typed_waiting_max = 1024;                 // that wait at a time, of the reliable channels; beyond it the oldest is dropped
+    u32 typed_waiting_unreliable_max = 64;        // the same for the unreliable channel
+    u32 typed_waiting_bytes_max = 256u << 10;     // of all that wait
+    u32 typed_outgoing_bytes_max = 64u << 10;     // sent and not taken by the backend yet; beyond it send_message is an Error
+
     ClientEntityFn on_spawn = nullptr;
     ClientEntityFn on_despawn = nullptr; // the entity still exists
     void* context = nullptr;
 };
 
+/// Typed messages, since the client was made.
+struct ClientTypedStats {
+    u64 received = 0;           // arrived and readable so far
+    u64 delivered = 0;          // to a handler
+    u64 unhandled = 0;          // for want of one
+    u64 waited = 0;             // of received: not delivered at once
+    u64 dropped_wait = 0;       // typed_wait_ms
+    u64 dropped_limit = 0;      // typed_waiting_max and its kin
+    u64 dropped_disconnect = 0; // waiting, or unsent, when the connection ended
+    u64 null_references = 0;    // of independent ones: to entities that are not shown
+    u64 wrong_protocol = 0;     // bundles before the welcome, of another protocol
+    u64 sent = 0;               // send_message calls
+    u64 bundles = 0;            // backend messages that carried these
+    u64 refused = 0;            // unreliable ones that the backend refused: dropped
+};
+
 /// Counted since the client was made.
 struct ClientStats {
-    static constexpr u32 error_count = 9;
+    static constexpr u32 error_count = 10;
     u64 messages = 0;             // of any kind
     u64 bytes = 0;
     u64 heartbeats = 0;           // state messages without sections
@@ -85,6 +108,7 @@ struct ClientStats {
     u64 ack_messages = 0;
     u64 ack_refusals = 0;         // by the backend
     u64 hash_reports = 0;
+    ClientTypedStats typed;
 };
 
 class Client {
@@ -105,6 +129,21 @@ public:
     /// worth of messages at least: each message is acked by three sends. limit_reached: the backend refused something; it is
     /// tried again in the next send.
     Error send(TimeUs now);
+
+    /// Sends a typed message with the next send(). References must name replicated entities that the client shows. no_connection: not
+    /// joined. bad_value: not a registered message to the server, or a reference that names no replicated entity. too_large: beyond
+    /// bytes_max, or the backend's largest message. limit_reached: typed_outgoing_bytes_max. Allocates nothing in steady state.
+    template <class T>
+    Error send_message(const T& message) {
+        return send_typed(message_type_id<T>(), &message);
+    }
+    /// What is called, in receive(), for messages of the server: on arrival, or when the entities that a message names are shown and, where
+    /// it waits for one, its tick is heard of. Messages of one type on the ordered channel keep their order. Handlers may change the
+    /// game's own state and send; like on_spawn they must not call receive, or destroy replicated entities. bad_value: a type that is not
+    /// registered, or goes to the server only; then none is set.
+    Error set_handlers(std::span<const MessageHandler> handlers);
+    /// Name of a message that may arrive here and has no handler, or null.
+    const char* missing_handler() const;
 
     /// The entity that shows a net id, or null.
     Entity entity(NetId id) const;
@@ -134,6 +173,8 @@ public:
     void clear();
 
 private:
+    friend class Messenger;
+    Error send_typed(u16 type, const void* message);
     struct Impl;
     Impl* impl_;
 };

@@ -11,54 +11,17 @@
 //     protocol.component<Velocity>("velocity").field(&Velocity::x, throng::Range{-20, 20, 0.01})...;
 //     protocol.opaque<Name>("name", 64, write_name, read_name);
 //     throng::Error error = protocol.finish();
-#include "throng/base.hpp"
-#include "throng/ecs.hpp"
-#include <span>
-#include <type_traits>
+#include "throng/protocol_field.hpp"
+#include "throng/protocol_message.hpp"
 
 namespace throng {
 
-/// A number in [min, max], rounded to the nearest multiple of `step` counted from 0 (halves to even), clamped outside.
-/// NaN is sent as the value nearest to 0. min / step and max / step must fit 32 bits signed.
-struct Range {
-    double min = 0, max = 0, step = 1;
-};
-/// An angle in radians; any value is wrapped into one turn of 2^bits steps. bits: 1..16. Read back in [0, 2 pi).
-struct Angle {
-    u32 bits = 16;
-};
-
-enum class FieldType : u8 { f32, f64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, boolean, entity };
-enum class FieldKind : u8 {
-    range,     // Range
-    angle,     // Angle
-    integer,   // whole value of an integer, enum or bool
-    reference, // an Entity: travels as a NetId, reads as null until the target exists on the client
-};
-
-struct FieldInfo {
-    u32 offset_bytes = 0; // inside the component
-    FieldType type = FieldType::f32;
-    FieldKind kind = FieldKind::range;
-    Range range{};
-    u32 angle_bits = 0;
-};
-
-/// Writes the component into `out` and returns the byte count, or more than out.size() when it does not fit. Const: it sees
-/// neither the client nor the world. Called from any worker.
-using SerializeFn = u32 (*)(const void* component, std::span<std::byte> out);
-/// Reads what SerializeFn wrote. The bytes come from the network: must be total. An Error leaves the section unapplied.
-using DeserializeFn = Error (*)(void* component, std::span<const std::byte> in);
-
 /// One replicated component type, as registered.
-struct ComponentInfo {
+struct ComponentInfo : FieldList {
     static constexpr u32 name_bytes_max = 48;
-    static constexpr u32 fields_max = 16;
     char name[name_bytes_max] = {};
     ComponentId id = 0;
     u32 size_bytes = 0;
-    FieldInfo fields[fields_max] = {};
-    u32 field_count = 0;
     i32 spatial_fields[2] = {-1, -1};           // index into fields, or -1
     ComponentId extrapolated_by = 0xffff;       // component that holds the velocity, 0xffff: none
     u32 extrapolated_offsets[2] = {0, 0};       // of the velocity fields inside that component, bytes
@@ -86,67 +49,14 @@ struct ProtocolConfig {
     bool wide_cells = false;                     // 32-bit cell-relative positions: for interest cells beyond 32,000 steps
 };
 
-namespace detail {
-template <class M>
-constexpr FieldType field_type() {
-    if constexpr (std::is_same_v<M, Entity>)
-        return FieldType::entity;
-    else if constexpr (std::is_enum_v<M>)
-        return field_type<std::underlying_type_t<M>>();
-    else if constexpr (std::is_same_v<M, bool>)
-        return FieldType::boolean;
-    else if constexpr (std::is_same_v<M, float>)
-        return FieldType::f32;
-    else if constexpr (std::is_same_v<M, double>)
-        return FieldType::f64;
-    else {
-        static_assert(std::is_integral_v<M> && sizeof(M) <= 8, "a field is a number, bool, enum or Entity; else use opaque()");
-        constexpr bool is_signed = std::is_signed_v<M>;
-        if constexpr (sizeof(M) == 1)
-            return is_signed ? FieldType::int8 : FieldType::uint8;
-        else if constexpr (sizeof(M) == 2)
-            return is_signed ? FieldType::int16 : FieldType::uint16;
-        else if constexpr (sizeof(M) == 4)
-            return is_signed ? FieldType::int32 : FieldType::uint32;
-        else
-            return is_signed ? FieldType::int64 : FieldType::uint64;
-    }
-}
-template <class T, class M>
-u32 member_offset(M T::*member) {
-    alignas(T) static std::byte storage[sizeof(T)];
-    const T* object = reinterpret_cast<const T*>(storage);
-    return static_cast<u32>(reinterpret_cast<const std::byte*>(&(object->*member)) - storage);
-}
-} // namespace detail
-
 class Protocol;
 
 /// Returned by Protocol::component; describes the fields of T in wire order.
 template <class T>
-class ComponentBuilder {
+class ComponentBuilder : public FieldBuilder<T, ComponentBuilder<T>> {
 public:
-    explicit ComponentBuilder(ComponentInfo* info) : info_(info) {}
+    explicit ComponentBuilder(ComponentInfo* info) : FieldBuilder<T, ComponentBuilder<T>>(info), info_(info) {}
 
-    /// A floating-point or integer member with a Range.
-    template <class M>
-    ComponentBuilder& field(M T::*member, Range range) {
-        static_assert(std::is_arithmetic_v<M>);
-        return add({detail::member_offset(member), detail::field_type<M>(), FieldKind::range, range, 0});
-    }
-    /// A floating-point angle in radians.
-    template <class M>
-    ComponentBuilder& field(M T::*member, Angle angle) {
-        static_assert(std::is_floating_point_v<M>);
-        return add({detail::member_offset(member), detail::field_type<M>(), FieldKind::angle, {}, angle.bits});
-    }
-    /// An integer, enum or bool with its whole value, or an Entity (a reference).
-    template <class M>
-    ComponentBuilder& field(M T::*member) {
-        static_assert(!std::is_floating_point_v<M>, "a floating-point field needs a Range or an Angle");
-        constexpr FieldType type = detail::field_type<M>();
-        return add({detail::member_offset(member), type, type == FieldType::entity ? FieldKind::reference : FieldKind::integer, {}, 0});
-    }
     /// The two ground-plane axes that place the entity in an interest cell. Both must be Range fields of this component,
     /// registered before, with the same step; one component of a protocol at most.
     template <class M>
@@ -164,12 +74,6 @@ public:
     }
 
 private:
-    ComponentBuilder& add(const FieldInfo& field) {
-        if (info_->field_count < ComponentInfo::fields_max)
-            info_->fields[info_->field_count] = field;
-        ++info_->field_count; // finish() refuses more than fields_max
-        return *this;
-    }
     void set_spatial(u32 offset_a, u32 offset_b) {
         info_->spatial_fields[0] = info_->spatial_fields[1] = -2; // refused by finish() unless found
         for (u32 i = 0; i < info_->field_count && i < ComponentInfo::fields_max; ++i) {
@@ -182,12 +86,14 @@ private:
     ComponentInfo* info_;
 };
 
-struct Layout; // src/registry/layout.hpp: the columns, derived by finish()
+struct Layout;       // src/registry/layout.hpp: the columns, derived by finish()
+struct MessageTable; // src/registry/message_table.hpp: the typed messages
 
-/// The set of replicated components. At most component_count_max of them.
+/// The set of replicated components, at most component_count_max of them, and of typed messages, at most message_count_max.
 class Protocol {
 public:
     static constexpr u32 component_count_max = 32;
+    static constexpr u32 message_count_max = 256;
 
     explicit Protocol(ProtocolConfig config = {});
     ~Protocol();
@@ -213,6 +119,24 @@ public:
         info->deserialize = deserialize;
     }
 
+    /// Registers T as a typed message under a name that is unique among messages. A message may have no fields.
+    ///
+    ///     protocol.message<Hit>("hit", {.route = throng::Route::to_client}).field(&Hit::target).field(&Hit::damage);
+    template <class T>
+    MessageBuilder<T> message(const char* name, MessageOptions options = {}) {
+        static_assert(std::is_class_v<T>, "a message is a struct");
+        static_assert(std::is_default_constructible_v<T>, "a receiver makes messages from nothing");
+        static_assert(std::is_copy_constructible_v<T>, "a message for the local player is a copy");
+        MessageInfo* info = add_message(name, message_type_id<T>());
+        info->size_bytes = sizeof(T);
+        info->alignment = alignof(T);
+        info->options = options;
+        info->construct = [](void* object) { ::new (object) T(); };
+        info->copy = [](void* object, const void* from) { ::new (object) T(*static_cast<const T*>(from)); };
+        info->destroy = [](void* object) { static_cast<T*>(object)->~T(); };
+        return MessageBuilder<T>(info);
+    }
+
     /// Checks the registrations and derives the wire layout. Call once, before use. Returns bad_value or limit_reached; then
     /// problem() says which registration is wrong.
     Error finish();
@@ -225,9 +149,11 @@ public:
     std::span<const std::byte> dictionary() const;
     /// For the library's own modules.
     const Layout& layout() const;
+    const MessageTable& messages() const;
 
 private:
     ComponentInfo* add_component(const char* name, ComponentId id, std::size_t size_bytes);
+    MessageInfo* add_message(const char* name, u16 type);
     struct Impl;
     Impl* impl_;
 };

@@ -8,8 +8,8 @@
 // Thread rule: all calls come from one thread; tick() uses the executor for its stages.
 #include "throng/executor.hpp"
 #include "throng/memory.hpp"
-#include "throng/protocol.hpp"
 #include "throng/transport.hpp"
+#include "throng/typed.hpp"
 
 namespace throng {
 
@@ -32,6 +32,10 @@ struct ServerConfig {
     u32 loss_timeout_ticks = 12;       // an unacked message counts as lost after max(this, 2 * round trip + 4)
     u32 heartbeat_ticks = 20;          // a client that gets nothing else is told the tick this often; 0: never
     u32 hash_ticks = 0;                // settled clients are asked for their state hash this often; 0: never
+    // typed messages
+    u32 typed_tick_bytes_max = 4u << 20;    // sent between two ticks, in all; beyond it send_message is an Error
+    u32 typed_backlog_bytes_max = 256u << 10; // reliable ones that the backend has refused, a client; beyond it the client is disconnected
+    u32 typed_receive_max = 1024;           // taken from one client between two ticks; beyond it they are dropped
     Tick first_tick = 1;               // number of the first tick; any, since ticks wrap
     Compression compression = Compression::automatic;
     /// For TickReport's stage times: CPU time of the calling thread and wall time, in nanoseconds. Null: all times are 0. The
@@ -61,6 +65,26 @@ enum LimitBit : u32 {
     limit_net_ids = 1u << 6,        // a generation wrapped
     limit_position = 1u << 7,       // a position outside the registered Range: clamped
     limit_clients = 1u << 8,        // clients_max: a connection was refused
+    limit_typed_backlog = 1u << 9,  // typed_backlog_bytes_max: a client was disconnected
+    limit_typed_receive = 1u << 10, // typed_receive_max: messages of a client were dropped
+};
+
+/// Typed messages of a tick, and those received since the tick before.
+struct TypedCounts {
+    u64 sent = 0;               // send_message calls
+    u64 encoded = 0;            // bodies encoded: equals sent, whatever the number of receivers
+    u64 deliveries = 0;         // (message, client) handed to the backend, or queued for it
+    u64 bundles = 0;            // backend messages that carried them
+    u64 bytes = 0;              // of these
+    u64 backlogged = 0;         // (message, client), reliable: the backend refused, tried again in the next tick
+    u64 refused = 0;            // (message, client), unreliable: the backend refused, dropped
+    u64 null_references = 0;    // to entities that are not replicated: read as null
+    u64 received = 0;           // from clients, handled
+    u64 unhandled = 0;          // from clients, without a handler
+    u64 unseen_references = 0;  // from clients, dropped: they name an entity that the client does not see
+    u64 dead_references = 0;    // from clients, dropped: they name an entity that is no more
+    u64 flooded = 0;            // from clients, dropped: typed_receive_max
+    TypedCounts& operator+=(const TypedCounts& other);
 };
 
 /// What one tick did. Counts are exact and equal for any executor.
@@ -93,6 +117,7 @@ struct TickReport {
     u64 baseline_age_sum = 0;     // over delta sections sent, in ticks
     u64 delta_sections = 0;
     u64 malformed_messages = 0;   // from clients, dropped
+    TypedCounts typed;
     u64 hashes_equal = 0;
     u64 hashes_different = 0;     // a client's settled state is not what the server thinks
     u32 limits = 0;               // LimitBit
@@ -167,14 +192,41 @@ public:
     void each_visible(ClientId client, void (*f)(void* context, Entity entity), void* context) const;
     /// True when nothing is unsent or unacknowledged for the client as of the last tick.
     bool settled(ClientId client) const;
-    /// Disconnects a client.
+    /// Disconnects a client. on_leave is not called.
     void disconnect(ClientId client);
+    /// The same, once what was sent before has been flushed and has had closing_ticks to arrive. Until then the client gets state as
+    /// ever, but no message that is sent after this call. on_leave is called only if the client leaves first.
+    void disconnect_after_flush(ClientId client);
+    static constexpr u32 closing_ticks = 20;
+
+    /// Sends a typed message in the next tick, before its state. The message is encoded now; who gets it is decided in the tick, among
+    /// those that have joined by now (or are connected, for independent messages). bad_value: not a registered message to clients, a group
+    /// that is not there, an entity that is dead. no_connection: To::client names nobody. too_large: beyond bytes_max, or the
+    /// backend's largest message. limit_reached: typed_tick_bytes_max. Allocates nothing in steady state.
+    template <class T>
+    Error send_message(const To& to, const T& message) {
+        return send_typed(to, message_type_id<T>(), &message);
+    }
+    /// What is called, in receive(), for messages of clients. Entities that a message names are those of the server's world; the client
+    /// sees each of them. bad_value: a type that is not registered, or goes to clients only; then none is set.
+    Error set_handlers(std::span<const MessageHandler> handlers);
+    /// Name of a message that may arrive here and has no handler, or null.
+    const char* missing_handler() const;
+
+    /// Named sets of clients, for To::group. A client that leaves is taken out.
+    GroupId make_group();
+    void drop_group(GroupId group);
+    void add_to_group(GroupId group, ClientId client);
+    void remove_from_group(GroupId group, ClientId client);
+    bool in_group(GroupId group, ClientId client) const;
 
     ServerMemory memory() const;
     /// For the tick's stages and tests.
     ServerState& state() { return *state_; }
 
 private:
+    friend class Messenger;
+    Error send_typed(const To& to, u16 type, const void* message);
     ServerState* state_;
 };
 

@@ -239,7 +239,8 @@ void Assembler::run() {
     client_.tokens -= static_cast<i32>(client_bytes_ * 16);
     reserve_rings(client_.next_message - first_message, client_.next_section - first_section);
     const u32 heartbeat = state_.config.heartbeat_ticks;
-    const bool due = heartbeat && state_.tick - client_.last_sent_tick >= heartbeat;
+    const bool due = (heartbeat && state_.tick - client_.last_sent_tick >= heartbeat) || client_.tick_wanted;
+    client_.tick_wanted = false;
     if (open && client_.last_sent_tick != state_.tick && (due || (client_.hash_wanted && client_.settled_tick == client_.hash_tick)))
         close(Channel::unreliable, {worker_.message.data(), write_header(worker_.message.data())});
     worker_.counts.client_bytes_max = std::max(worker_.counts.client_bytes_max, client_bytes_);
@@ -248,9 +249,12 @@ void Assembler::run() {
 } // namespace
 
 void run_assemble_stage(ServerState& state) {
+    const bool any_typed = !state.outbox.messages.empty() || state.any_backlog;
     parallel_stage(state, Stage::assemble, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {
             ClientState& client = state.clients[id];
+            if (any_typed)
+                send_typed(state, client, id, worker);
             if (client.joined)
                 Assembler(state, client, id, worker).run();
         }

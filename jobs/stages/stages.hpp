@@ -15,6 +15,12 @@ void run_plan_stage(ServerState& state);      // over clients: what to send now,
 void run_encode_stage(ServerState& state);    // over keys: one payload each
 void run_assemble_stage(ServerState& state);  // over clients: messages of at most one packet, handed to the backend
 
+// Typed messages (typed.cpp).
+void find_departed_observers(ServerState& state); // before structure; over clients, if an observed entity ends
+void resolve_typed(ServerState& state);           // before assemble; serial
+void send_typed(ServerState& state, ClientState& client, ClientId id, WorkerState& worker); // in assemble
+void finish_typed(ServerState& state);            // after flush; serial
+
 /// Clients a piece: enough pieces to balance, few enough that taking one costs nothing.
 inline u32 client_grain(const ServerState& state) {
     const u32 even = static_cast<u32>(state.clients.size()) / (state.executor->worker_count() * 8);

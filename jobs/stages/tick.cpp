@@ -31,6 +31,7 @@ void add_counts(TickReport& sum, const TickReport& part) {
     sum.unapplied_sections += part.unapplied_sections;
     sum.baseline_age_sum += part.baseline_age_sum;
     sum.delta_sections += part.delta_sections;
+    sum.typed += part.typed;
     sum.limits |= part.limits;
 }
 
@@ -67,6 +68,8 @@ void level_workers(ServerState& state) {
     level(state, &WorkerState::message);
     level(state, &WorkerState::opaque);
     level(state, &WorkerState::lanes);
+    level(state, &WorkerState::typed);
+    level(state, &WorkerState::bundle);
     u32 blocks = 0;
     for (const WorkerState& worker : state.workers)
         blocks += worker.arena.used_blocks();
@@ -77,10 +80,13 @@ void level_workers(ServerState& state) {
         worker.arena.reserve_blocks(blocks);
 }
 
-void close_refused(ServerState& state) {
+void close_due(ServerState& state) {
     for (u32 i = 0; i < state.closing.size(); ++i)
         if (!tick_newer(state.closing[i].at, state.tick)) {
-            state.backend.disconnect(state.closing[i].client);
+            const ClientId id = state.closing[i].client;
+            state.backend.disconnect(id);
+            if (id < state.clients.size() && state.clients[id].connected)
+                reset_client(state, id);
             state.closing.erase_unordered(i--);
         }
 }
@@ -101,15 +107,20 @@ const TickReport& Server::tick(TimeUs now) {
 
     run_acks_stage(state);
     run_mark_stage(state);
+    if (!state.outbox.messages.empty())
+        find_departed_observers(state);
     run_structure_stage(state);
     run_views_stage(state);
     run_capture_stage(state);
     run_interest_stage(state);
     run_plan_stage(state);
     run_encode_stage(state);
+    resolve_typed(state);
     run_assemble_stage(state);
     flush(state);
-    close_refused(state);
+    if (!state.outbox.messages.empty() || state.any_backlog)
+        finish_typed(state);
+    close_due(state);
     level_workers(state);
 
     for (const WorkerState& worker : state.workers)
@@ -118,6 +129,7 @@ const TickReport& Server::tick(TimeUs now) {
     report.clients = state.joined_count;
     report.entities = state.entity_count;
     report.chunks = state.occupied_chunks;
+    report.typed += std::exchange(state.typed, TypedCounts{});
     report.malformed_messages = std::exchange(state.malformed, 0);
     report.hashes_equal = std::exchange(state.hashes_equal, 0);
     report.hashes_different = std::exchange(state.hashes_different, 0);

@@ -13,6 +13,7 @@ const char* to_string(Error error) {
     case Error::limit_reached: return "limit_reached";
     case Error::unsupported: return "unsupported";
     case Error::io: return "io";
+    case Error::no_connection: return "no_connection";
     }
     return "unknown";
 }

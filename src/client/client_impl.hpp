@@ -4,6 +4,9 @@
 #include "src/client/ack_log.hpp"
 #include "src/client/chunk_ring.hpp"
 #include "src/client/net_index.hpp"
+#include "src/client/waiting_messages.hpp"
+#include "src/events/dispatcher.hpp"
+#include "src/events/item_queue.hpp"
 #include "throng/client.hpp"
 
 namespace throng {
@@ -45,13 +48,24 @@ struct Client::Impl final : ClientBackendSink {
     void on_connect() override;
     void on_disconnect() override;
     void on_message(Channel channel, Bytes message) override;
-    Error read_message(Bytes message);
+    Error read_message(Channel channel, Bytes message);
+    void count_error(Error error);
     Error read_welcome(Bytes message);
     Error read_state(Bytes message);
     void report_hash(Tick settled);
     Error send_acks();
     void clear();
     void retire_chunks();
+
+    // typed.cpp
+    Error read_bundle(Channel channel, Bytes bundle);
+    bool ready(const Item& item) const;
+    Entity shown(NetId id) const;
+    void deliver(const Item& item);
+    void wait(const Item& item);
+    void release_waiting(bool expire);
+    void drop_typed();
+    Error flush_typed();
 
     // stage.cpp
     Error stage(Bytes sections, Tick tick);
@@ -99,6 +113,13 @@ struct Client::Impl final : ClientBackendSink {
     AckLog acks;
     Array<u32> record_of_slot; // by entity_idx
     ClientStats stats;
+    Dispatcher dispatcher; // of messages from the server
+    WaitingMessages waiting;
+    ItemQueue outgoing[channel_count];
+    Array<std::byte> typed_buffer; // a body, or a bundle
+    TimeUs now_us = 0;
+    u64 spawns_at_release = 0; // when the waiting ones were last looked at
+    Tick tick_at_release = 0;
 
     bool connected = false, joined = false, refused = false, hello_due = false;
     bool any_settled = false, any_applied = false;

@@ -54,7 +54,9 @@ ClientScratch::~ClientScratch() {
 Client::Impl::Impl(World& client_world, const Protocol& client_protocol, ClientBackend& client_backend, const ClientConfig& client_config)
     : world(client_world), protocol(client_protocol), layout(client_protocol.layout()), backend(client_backend), config(client_config),
       rings(layout, config.allocator, config.ring_versions_max), index(config.allocator, config.entities_max, config.references_max),
-      acks(config.allocator), record_of_slot(config.allocator) {
+      acks(config.allocator), record_of_slot(config.allocator), dispatcher(protocol.messages(), Route::to_client, config.allocator),
+      waiting(protocol.messages(), config.allocator),
+      outgoing{ItemQueue(config.allocator), ItemQueue(config.allocator), ItemQueue(config.allocator)}, typed_buffer(config.allocator) {
     THRONG_ASSERT(config.max_late_ticks < 1u << 30);
     THRONG_ASSERT(backend.message_bytes_max(Channel::unreliable) >= AckLog::ack_bytes_min);
     if (!config.scratch) {
@@ -83,16 +85,24 @@ void Client::Impl::on_connect() {
     hello_due = true;
 }
 
-void Client::Impl::on_disconnect() { connected = joined = hello_due = false; }
+void Client::Impl::on_disconnect() {
+    connected = joined = hello_due = false;
+    drop_typed();
+}
 
-void Client::Impl::on_message(Channel, Bytes message) {
+void Client::Impl::on_message(Channel channel, Bytes message) {
     ++stats.messages;
     stats.bytes += message.size();
     if (refused)
         return;
-    const Error error = read_message(message);
-    if (error == Error::none)
-        return;
+    const Error error = read_message(channel, message);
+    if (!waiting.empty())
+        release_waiting(false);
+    if (error != Error::none)
+        count_error(error);
+}
+
+void Client::Impl::count_error(Error error) {
     if (error == Error::limit_reached)
         ++stats.limit_drops;
     else
@@ -101,12 +111,14 @@ void Client::Impl::on_message(Channel, Bytes message) {
         first_error = error;
 }
 
-Error Client::Impl::read_message(Bytes message) {
+Error Client::Impl::read_message(Channel channel, Bytes message) {
     if (message.empty())
         return Error::truncated;
     const u8 kind = static_cast<u8>(message[0]);
     if ((kind & kind_mask) == kind_state)
         return read_state(message);
+    if ((kind & kind_mask) == static_cast<u8>(bundle_kind))
+        return read_bundle(channel, message);
     if (kind == kind_welcome)
         return read_welcome(message);
     if (kind != kind_reject)
@@ -286,9 +298,12 @@ Client::~Client() {
 
 Error Client::receive(TimeUs now) {
     impl_->first_error = Error::none;
+    impl_->now_us = now;
     impl_->backend.poll(now, *impl_);
     if (impl_->refused)
         return impl_->refusal;
+    if (!impl_->waiting.empty())
+        impl_->release_waiting(true);
     impl_->retire_chunks();
     return impl_->first_error;
 }
@@ -307,14 +322,14 @@ Error Client::send(TimeUs now) {
     if (impl.joined && impl.acks.pending())
         if (const Error acks = impl.send_acks(); acks != Error::none)
             error = acks;
+    if (impl.joined)
+        if (const Error typed = impl.flush_typed(); typed != Error::none)
+            error = typed;
     impl.backend.flush(now);
     return error;
 }
 
-Entity Client::entity(NetId id) const {
-    const u32 record = id ? impl_->index.find(id) : no_record;
-    return record != no_record ? impl_->index[record].entity : Entity{};
-}
+Entity Client::entity(NetId id) const { return impl_->shown(id); }
 
 NetId Client::net_id(Entity entity) const {
     const Impl& impl = *impl_;

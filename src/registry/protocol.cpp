@@ -1,7 +1,8 @@
 #include "throng/protocol.hpp"
-#include "src/registry/layout.hpp"
+#include "src/registry/message_table.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -77,19 +78,29 @@ struct Protocol::Impl {
     ProtocolConfig config;
     ComponentInfo components[component_count_max];
     u32 component_count = 0; // registered; may exceed the table until finish() refuses
+    Array<MessageInfo*> messages; // builders point to them
     Layout layout;
+    MessageTable table;
     u64 hash = 0;
     bool finished = false;
     char problem[160] = {};
     ComponentInfo overflow; // where registrations beyond the table go
 
-    Error refuse(Error error, const char* name, const char* what) {
-        std::snprintf(problem, sizeof problem, "component \"%s\": %s", name, what);
+    ~Impl() {
+        for (MessageInfo* info : messages)
+            delete info;
+    }
+    Error refuse(Error error, const char* name, const char* what, const char* kind = "component") {
+        std::snprintf(problem, sizeof problem, "%s \"%s\": %s", kind, name, what);
         return error;
     }
     Error add_columns(LayoutComponent& out, const ComponentInfo& info);
-    Error add_column(Column& column, const ComponentInfo& info, const FieldInfo& field, i32 spatial_axis);
+    /// Null, or what is wrong with the field.
+    const char* add_column(Column& column, const FieldInfo& field, i32 spatial_axis);
     Error link_velocities();
+    Error add_messages();
+    const char* add_message(MessageLayout& out, const MessageInfo& info);
+    void hash_messages(XXH3_state_t* state) const;
     void compute_hash();
 };
 
@@ -106,6 +117,20 @@ u32 integer_bytes(FieldType type) {
     case FieldType::int32:
     case FieldType::uint32: return 4;
     default: return 8;
+    }
+}
+
+/// Of a whole value in the bit stream of a message.
+u32 field_bits(FieldType type) {
+    switch (type) {
+    case FieldType::boolean: return 1;
+    case FieldType::int8:
+    case FieldType::uint8: return 8;
+    case FieldType::int16:
+    case FieldType::uint16: return 16;
+    case FieldType::int32:
+    case FieldType::uint32: return 32;
+    default: return 64;
     }
 }
 } // namespace
@@ -126,16 +151,24 @@ ComponentInfo* Protocol::add_component(const char* name, ComponentId id, std::si
     return &info;
 }
 
-Error Protocol::Impl::add_column(Column& column, const ComponentInfo& info, const FieldInfo& field, i32 spatial_axis) {
+MessageInfo* Protocol::add_message(const char* name, u16 type) {
+    THRONG_ASSERT(!impl_->finished);
+    MessageInfo* info = impl_->messages.emplace_back(new MessageInfo);
+    std::snprintf(info->name, sizeof info->name, "%s", name);
+    info->type = type;
+    return info;
+}
+
+const char* Protocol::Impl::add_column(Column& column, const FieldInfo& field, i32 spatial_axis) {
     u32 bytes = 2;
     switch (field.kind) {
     case FieldKind::range: {
         const Range& r = field.range;
         if (!(r.step > 0) || !(r.min < r.max) || !std::isfinite(r.min / r.step) || !std::isfinite(r.max / r.step))
-            return refuse(Error::bad_value, info.name, "a Range needs min < max and step > 0");
+            return "a Range needs min < max and step > 0";
         const double low = std::nearbyint(r.min / r.step), high = std::nearbyint(r.max / r.step);
         if (low < -quantum_limit || high > quantum_limit)
-            return refuse(Error::bad_value, info.name, "a Range does not fit 32 bits");
+            return "a Range does not fit 32 bits";
         column.quantum_min = static_cast<i64>(low);
         column.quantum_max = static_cast<i64>(high);
         column.step = r.step;
@@ -147,7 +180,7 @@ Error Protocol::Impl::add_column(Column& column, const ComponentInfo& info, cons
     }
     case FieldKind::angle:
         if (field.angle_bits < 1 || field.angle_bits > 16)
-            return refuse(Error::bad_value, info.name, "an Angle has 1 to 16 bits");
+            return "an Angle has 1 to 16 bits";
         column.angle_bits = static_cast<u8>(field.angle_bits);
         break;
     case FieldKind::integer: bytes = integer_bytes(field.type); break;
@@ -156,7 +189,7 @@ Error Protocol::Impl::add_column(Column& column, const ComponentInfo& info, cons
     column.element_bytes = static_cast<u8>(bytes);
     column.width_bits = bytes == 2 ? 5 : bytes == 4 ? 6 : 7;
     column.spatial_axis = static_cast<i8>(spatial_axis);
-    return Error::none;
+    return nullptr;
 }
 
 Error Protocol::Impl::add_columns(LayoutComponent& out, const ComponentInfo& info) {
@@ -197,8 +230,8 @@ Error Protocol::Impl::add_columns(LayoutComponent& out, const ComponentInfo& inf
         i32 axis = -1;
         if (out.spatial)
             axis = static_cast<i32>(f) == info.spatial_fields[0] ? 0 : static_cast<i32>(f) == info.spatial_fields[1] ? 1 : -1;
-        if (const Error error = add_column(column, info, info.fields[f], axis); error != Error::none)
-            return error;
+        if (const char* wrong = add_column(column, info.fields[f], axis))
+            return refuse(Error::bad_value, info.name, wrong);
         column.offset_bytes = offset;
         offset += column.element_bytes * lane_count;
         out.references |= info.fields[f].kind == FieldKind::reference;
@@ -235,6 +268,99 @@ Error Protocol::Impl::link_velocities() {
     return Error::none;
 }
 
+const char* Protocol::Impl::add_message(MessageLayout& out, const MessageInfo& info) {
+    const MessageOptions& options = info.options;
+    const u32 route = static_cast<u32>(options.route);
+    if (options.channel > Channel::ordered || route < 1 || route > 3)
+        return "no such channel or route";
+    if (options.bytes_max < 1 || options.bytes_max > message_bytes_limit)
+        return "bytes_max is 1 to 65536";
+    if (options.independent && options.waits_for_tick)
+        return "an independent message waits for nothing";
+    if (options.waits_for_tick && options.route == Route::to_server)
+        return "a message to the server has no tick to wait for";
+    if (info.has_rest && (!info.serialize || !info.deserialize))
+        return "the rest needs two functions";
+    out.info = &info;
+    u32 bits = 0;
+    for (u32 f = 0; f < info.field_count; ++f) {
+        const FieldInfo& field = info.fields[f];
+        if (field.kind == FieldKind::reference) {
+            out.references[out.reference_count++] = &field;
+            continue;
+        }
+        MessageField& value = out.values[out.value_count++];
+        value.info = &field;
+        if (const char* wrong = add_column(value.column, field, -1))
+            return wrong;
+        const Column& column = value.column;
+        switch (field.kind) {
+        case FieldKind::range:
+            value.low = column.quantum_min;
+            value.bits = static_cast<u32>(std::bit_width(static_cast<u64>(column.quantum_max - column.quantum_min)));
+            break;
+        case FieldKind::angle: value.bits = column.angle_bits; break;
+        default:
+            value.bits = field_bits(field.type);
+            value.is_signed = field.type >= FieldType::int8 && field.type <= FieldType::int64;
+        }
+        bits += value.bits;
+    }
+    out.value_bytes = (bits + 7) / 8;
+    const u32 tick_bytes = options.waits_for_tick ? 4 : 0;
+    if (tick_bytes + out.reference_count * message_reference_bytes_max + out.value_bytes > options.bytes_max)
+        return "its fields may need more than bytes_max";
+    return nullptr;
+}
+
+Error Protocol::Impl::add_messages() {
+    if (messages.size() > message_count_max)
+        return refuse(Error::limit_reached, messages[message_count_max]->name, "more than 256 messages", "message");
+    for (u32 m = 0; m < messages.size(); ++m) {
+        const MessageInfo& info = *messages[m];
+        if (table.find(info.type))
+            return refuse(Error::bad_value, info.name, "registered twice", "message");
+        for (u32 other = 0; other < m; ++other)
+            if (std::strcmp(info.name, messages[other]->name) == 0)
+                return refuse(Error::bad_value, info.name, "the name is taken", "message");
+        if (info.field_count > FieldList::fields_max)
+            return refuse(Error::limit_reached, info.name, "more than 16 fields", "message");
+        if (const char* wrong = add_message(table.layouts.emplace_back(), info))
+            return refuse(Error::bad_value, info.name, wrong, "message");
+        if (info.type >= table.index_of.size())
+            table.index_of.resize(info.type + 1u, i16(-1));
+        table.index_of[info.type] = static_cast<i16>(m);
+        table.object_bytes_max = info.size_bytes > table.object_bytes_max ? info.size_bytes : table.object_bytes_max;
+        table.object_alignment_max = info.alignment > table.object_alignment_max ? info.alignment : table.object_alignment_max;
+    }
+    return Error::none;
+}
+
+/// Nothing where there are none, so that a protocol without messages has the hash it would have without the feature.
+void Protocol::Impl::hash_messages(XXH3_state_t* state) const {
+    const auto add = [&](const auto& value) { XXH3_64bits_update(state, &value, sizeof value); };
+    for (const MessageLayout& message : table.layouts) {
+        const MessageInfo& info = *message.info;
+        XXH3_64bits_update(state, info.name, std::strlen(info.name) + 1);
+        add(info.options.channel);
+        add(info.options.route);
+        add(info.options.independent);
+        add(info.options.waits_for_tick);
+        add(info.options.bytes_max);
+        add(info.has_rest);
+        add(message.reference_count);
+        add(message.value_count);
+        for (u32 v = 0; v < message.value_count; ++v) {
+            const MessageField& value = message.values[v];
+            add(value.info->kind);
+            add(value.bits);
+            add(value.low);
+            add(value.column.step);
+            add(value.is_signed);
+        }
+    }
+}
+
 void Protocol::Impl::compute_hash() {
     XXH3_state_t* state = XXH3_createState();
     XXH3_64bits_reset(state);
@@ -260,6 +386,7 @@ void Protocol::Impl::compute_hash() {
             add(column.velocity_factor);
         }
     }
+    hash_messages(state);
     XXH3_64bits_update(state, config.dictionary.data(), config.dictionary.size());
     hash = XXH3_64bits_digest(state);
     XXH3_freeState(state);
@@ -289,6 +416,8 @@ Error Protocol::finish() {
     if (const Error error = impl.link_velocities(); error != Error::none)
         return error;
     place_row_columns(layout);
+    if (const Error error = impl.add_messages(); error != Error::none)
+        return error;
     impl.compute_hash();
     impl.finished = true;
     return Error::none;
@@ -305,6 +434,10 @@ std::span<const std::byte> Protocol::dictionary() const { return impl_->config.d
 const Layout& Protocol::layout() const {
     THRONG_ASSERT(impl_->finished);
     return impl_->layout;
+}
+const MessageTable& Protocol::messages() const {
+    THRONG_ASSERT(impl_->finished);
+    return impl_->table;
 }
 
 } // namespace throng

@@ -21,7 +21,8 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), touched(c.allocator), fresh_rows(c.allocator),
       fresh(c.allocator), touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
-      homeless(c.allocator), closing(c.allocator), clients(c.allocator),
+      homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), outbox(c.allocator),
+      dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator),
       keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator),
       key_starts(c.allocator), key_order(c.allocator), payload_blocks(TickArena::block_bytes, c.allocator), workers(c.allocator) {
     if (!executor)
@@ -54,7 +55,20 @@ void reset_client(ServerState& state, ClientId id) {
         --state.joined_count;
     for (const ClientChunk& view : client.chunks)
         --state.viewers[view.chunk];
+    leave_groups(state.outbox, id);
     client = ClientState(state.config.allocator);
+}
+
+void forget_closing(ServerState& state, ClientId id) {
+    for (u32 i = 0; i < state.closing.size(); ++i)
+        if (state.closing[i].client == id)
+            state.closing.erase_unordered(i--);
+}
+
+bool sees(const ClientState& client, const Slot& slot) {
+    const u32 chunk = slot.place / lane_count;
+    const ClientChunk* view = find_client_chunk(const_cast<ClientState&>(client), chunk, 0);
+    return view && (view->visible >> slot.place % lane_count & 1);
 }
 
 namespace {
@@ -106,7 +120,7 @@ struct Receiver final : ServerBackendSink {
         std::byte message[reject_bytes];
         write_reject(message, reason);
         (void)state.backend.send(id, Channel::ordered, message);
-        state.closing.push_back({id, state.tick + closing_ticks});
+        state.closing.push_back({id, state.tick + Server::closing_ticks});
     }
 
     void on_connect(ClientId id) override {
@@ -119,12 +133,11 @@ struct Receiver final : ServerBackendSink {
             state.clients.push_back(ClientState(state.config.allocator));
         reset_client(state, id);
         state.clients[id].connected = true;
+        state.clients[id].connected_sequence = state.outbox.sequence;
     }
 
     void on_disconnect(ClientId id) override {
-        for (u32 i = 0; i < state.closing.size(); ++i)
-            if (state.closing[i].client == id)
-                state.closing.erase_unordered(i--);
+        forget_closing(state, id);
         if (id >= state.clients.size() || !state.clients[id].connected)
             return;
         const bool joined = state.clients[id].joined;
@@ -141,6 +154,8 @@ struct Receiver final : ServerBackendSink {
             error = hello(id, message);
         else if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::ack))
             error = acks(id, message);
+        else if (!message.empty() && message[0] == bundle_kind)
+            error = typed(id, channel, message);
         state.malformed += error != Error::none;
     }
 
@@ -164,6 +179,7 @@ struct Receiver final : ServerBackendSink {
         if (state.backend.send(id, Channel::ordered, out) != SendResult::accepted)
             return Error::limit_reached; // the client says hello again
         client.joined = true;
+        client.joined_sequence = state.outbox.sequence;
         client.chunks.reserve(24); // usual sizes, so that few clients grow them while they play
         client.sends.reserve(48);
         client.acks.reserve(16);
@@ -199,6 +215,69 @@ struct Receiver final : ServerBackendSink {
             ++(k.hash == hash ? s.hashes_equal : s.hashes_different);
         };
         return read_acks(message, sink);
+    }
+
+    Error typed(ClientId id, Channel channel, Bytes in) {
+        if (!state.clients[id].joined)
+            return Error::bad_value;
+        const u64 connection = state.clients[id].connected_sequence;
+        u64 hash = 0;
+        if (const Error error = read_bundle_head(in, hash); error != Error::none)
+            return error;
+        // A handler may disconnect the client.
+        while (!in.empty() && state.clients[id].joined && state.clients[id].connected_sequence == connection) {
+            Item item;
+            if (const Error error = read_item(state.protocol.messages(), in, item); error != Error::none)
+                return error;
+            if (!state.dispatcher.arrives(*item.layout) || item.layout->info->options.channel != channel)
+                return Error::bad_value;
+            if (!accept(state.clients[id])) {
+                ++state.typed.flooded;
+                state.pending_limits |= limit_typed_receive;
+                continue;
+            }
+            Entity references[FieldList::fields_max];
+            if (!resolve(state.clients[id], item, references))
+                continue;
+            bool handled = false;
+            if (state.dispatcher.deliver(item, references, {Sender::Origin::client, id}, handled) != Error::none)
+                ++state.malformed; // it alone: those behind it are whole
+            else
+                ++(handled ? state.typed.received : state.typed.unhandled);
+        }
+        return Error::none;
+    }
+
+    /// Counts a message against typed_receive_max.
+    bool accept(ClientState& client) const {
+        if (client.typed_tick != state.tick)
+            client.typed_received = 0;
+        client.typed_tick = state.tick;
+        return client.typed_received++ < state.config.typed_receive_max;
+    }
+
+    /// Ids of a client are not trusted: it may name what it is meant to see, and nothing else.
+    bool resolve(const ClientState& client, const Item& item, Entity* references) {
+        for (u32 r = 0; r < item.layout->reference_count; ++r) {
+            const NetId id = item.references[r];
+            references[r] = {};
+            if (!id)
+                continue;
+            const u32 entity_idx = id.index() < state.net_entities.size() ? state.net_entities[id.index()] : no_slot;
+            const Slot* slot = entity_idx < state.slots.size() ? &state.slots[entity_idx] : nullptr;
+            const bool known = slot && slot->entity_id && slot->place != no_slot && slot->net_id == id;
+            if (known)
+                references[r] = state.world.entity_at(entity_idx);
+            if (!known || references[r].entity_id != slot->entity_id) {
+                ++state.typed.dead_references;
+                return false;
+            }
+            if (!sees(client, *slot)) {
+                ++state.typed.unseen_references;
+                return false;
+            }
+        }
+        return true;
     }
 };
 
@@ -241,6 +320,10 @@ void Server::receive(TimeUs now) {
     if (state_->error != Error::none)
         return;
     state_->now = now;
+    for (const ClientId id : state_->overflowed)
+        if (state_->events.on_leave)
+            state_->events.on_leave(state_->events.context, id);
+    state_->overflowed.clear();
     Receiver receiver(*state_);
     state_->backend.poll(now, receiver);
 }
@@ -261,10 +344,7 @@ NetId Server::net_id(Entity entity) const {
 
 bool Server::visible(ClientId client, Entity entity) const {
     const Slot* slot = state_->slot_of(entity);
-    if (!slot || slot->place == no_slot || client >= state_->clients.size())
-        return false;
-    ClientChunk* view = find_client_chunk(state_->clients[client], slot->place / lane_count, 0);
-    return view && (view->visible >> slot->place % lane_count & 1);
+    return slot && slot->place != no_slot && client < state_->clients.size() && sees(state_->clients[client], *slot);
 }
 
 void Server::each_visible(ClientId client, void (*f)(void*, Entity), void* context) const {
@@ -286,6 +366,7 @@ void Server::disconnect(ClientId client) {
     if (client >= state_->clients.size() || !state_->clients[client].connected)
         return;
     state_->backend.disconnect(client);
+    forget_closing(*state_, client);
     reset_client(*state_, client);
 }
 

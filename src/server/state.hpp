@@ -1,8 +1,11 @@
 #pragma once
 // Everything a Server owns. The stages in jobs/stages work on it; who writes what, and when, is said per member.
 #include "src/base/seeded_bug.hpp"
+#include "src/events/dispatcher.hpp"
+#include "src/events/item_queue.hpp"
 #include "src/server/keys.hpp"
 #include "src/server/mirror.hpp"
+#include "src/server/typed_outbox.hpp"
 #include "src/visibility/interest_grid.hpp"
 #include "throng/server.hpp"
 
@@ -72,7 +75,9 @@ struct Hidden {
 };
 
 struct ClientState {
-    explicit ClientState(Allocator a) : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), hidden(a) {}
+    explicit ClientState(Allocator a)
+        : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), hidden(a), typed(a),
+          backlog{ItemQueue(a), ItemQueue(a)} {}
     ClientState(ClientState&&) = default;
     ClientState& operator=(ClientState&&) = default;
 
@@ -116,13 +121,21 @@ struct ClientState {
     u64 hash = 0;
     bool hash_wanted = false; // ask in the next message
     bool hash_waiting = false;
+    // typed messages: it gets those from `joined_sequence` on (independent ones: connected_sequence) and before left_sequence
+    u64 connected_sequence = 0, joined_sequence = 0, left_sequence = ~u64(0);
+    Array<u32> typed;     // of this tick, those to it alone, to a group, or of departed entities
+    ItemQueue backlog[2]; // unordered, ordered: what the backend has refused
+    Tick typed_tick = 0;    // of typed_received
+    u32 typed_received = 0; // since that tick
+    bool tick_wanted = false; // a message waits for this tick: say it, if only with a heartbeat
+    bool overflowed = false;  // backlog beyond its limit: disconnected after the tick
 };
 
 /// Counters and scratch of one worker, on lines of its own.
 struct alignas(128) WorkerState {
     WorkerState(BlockStock& payloads, Allocator a)
         : arena(payloads, a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), candidates(a), message(a),
-          opaque(a), lanes(a) {}
+          opaque(a), lanes(a), typed(a), bundle(a) {}
     WorkerState(WorkerState&&) = default;
     WorkerState& operator=(WorkerState&&) = default;
     TickReport counts; // summed into the report
@@ -161,6 +174,9 @@ struct alignas(128) WorkerState {
         u64 gone;
     };
     Array<InMessage> lanes;
+    Array<u32> typed;        // messages to the client at hand, in the order of sending
+    Array<std::byte> bundle; // the one being put together
+    bool any_backlog = false, any_overflow = false;
     SectionScratch* scratch = nullptr;
     u64 full_lanes = 0, full_bytes = 0; // encoded in full this tick
 };
@@ -217,7 +233,12 @@ struct ServerState {
         ClientId client;
         Tick at; // when it is disconnected; until then the reason travels
     };
-    Array<Closing> closing;     // refused clients
+    Array<Closing> closing;     // refused clients, and those to be disconnected after a flush
+    Array<ClientId> overflowed; // disconnected in the last tick: on_leave is called in receive
+    TypedOutbox outbox;
+    Dispatcher dispatcher; // of messages from clients
+    TypedCounts typed;     // since the last report, serial parts
+    bool any_backlog = false;
     Array<ClientState> clients; // by ClientId
     u32 joined_count = 0;
     KeyTable keys;
@@ -279,12 +300,21 @@ inline void prefetch_chunks(const ClientState& client) {
 }
 
 ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint);
+/// Whether the client is meant to see the entity in this slot, as of the last interest stage.
+bool sees(const ClientState& client, const Slot& slot);
+/// Whether the client gets a message. See OutMessage.
+inline bool receives(const ClientState& client, const OutMessage& message) {
+    const bool independent = message.layout->info->options.independent;
+    return client.connected && (client.joined || independent) && message.sequence < client.left_sequence &&
+           message.sequence >= (independent ? client.connected_sequence : client.joined_sequence);
+}
 /// Gives up the oldest message in flight: it counts as lost and its ack no longer means anything (R6).
 void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts);
 inline constexpr u32 homeless_tries_max = 256; // a tick
-inline constexpr u32 closing_ticks = 20;       // that a refused client gets to read why
 inline constexpr u32 ack_blocks_max = 1024;    // taken from one client between two ticks
 /// Drops all state of a client; the slot can be used again.
 void reset_client(ServerState& state, ClientId id);
+/// The connection has ended, so it need not be closed.
+void forget_closing(ServerState& state, ClientId id);
 
 } // namespace throng
