@@ -238,6 +238,7 @@ class Protocol:
                 columns.append(Column(description, index, field))
             self.components.append((component.get("opaque_bytes_max", 0), columns))
             self.columns += columns
+        self.messages = header.get("messages", [])
 
     def expand(self, frame, size):
         need(len(frame) >= 5 and frame[0] == 0, "zstd frame with optional parts")

@@ -19,7 +19,10 @@ A golden file has one JSON object a line. The first describes the protocol:
          "spatial_axis": -1, "velocity_column": -1, "velocity_factor": 0}, ...]},
      {"name": "title", "opaque_bytes_max": 40, "columns": []}, ...]}
 "bytes" is the size of a column's element; "min" and "max" bound the steps of ranges that are not spatial; "type" is the field's and
-matters for integers; "velocity_column" counts the columns of all components. Further keys: "hashes": true means that acks carry real
+matters for integers; "velocity_column" counts the columns of all components. "messages" describes the typed messages, if there are any:
+  [{"name": "hit", "waits_for_tick": false, "bytes_max": 1024, "rest": false, "references": 2, "fields": [
+     {"kind": "range", "type": "f32", "min": -5, "max": 5, "angle_bits": 0}, ...]}, ...]
+Further keys: "hashes": true means that acks carry real
 state hashes, to be checked; "zstd_version" is that of the recorder. Every other line is one message in the order of delivery:
   {"client": 0, "zstd": false, "message": "<hex>"}
 "client" (default 0) tells connections apart; "zstd" (default false) marks messages whose bytes depend on the version of zstd. A
@@ -32,6 +35,7 @@ import sys
 
 from wire_body import (Bad, Has, Noise, Protocol, RAW_BYTES_MAX, Section, decode_body, encode_body, need, prediction_of, read_varint,
                        signed, write_varint)
+from wire_typed import check_bundle
 from xxh3 import xxh3
 
 
@@ -188,6 +192,9 @@ def check_message(protocol, clients, line, counts):
     if kind == 4:
         check_state(protocol, clients[number], message, counts)
         return
+    if kind == 6:
+        check_bundle(protocol, message, counts)
+        return
     need(message[0] < 0x80, "unknown kind")
     if kind == 1:
         need(len(message) == 9, "hello of another size")
@@ -204,7 +211,7 @@ def check_message(protocol, clients, line, counts):
 
 
 COUNTED = ("messages", "full", "delta", "lanes", "zstd", "opaque", "gone", "references", "extrapolated", "ages", "late", "heartbeats",
-           "acks", "unapplied", "hashes")
+           "acks", "unapplied", "hashes", "bundles", "typed", "typed_references", "typed_ticks", "rests", "before_join")
 
 
 def check(lines, name, shows=()):

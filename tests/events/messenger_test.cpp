@@ -8,6 +8,10 @@ using namespace message_test;
 namespace {
 using Values = std::vector<i64>;
 
+std::string long_text(u32 number) {
+    return std::string("a text that is too long for a small string ").append(std::to_string(number));
+}
+
 /// What a game does in each set-up, through its Messenger alone.
 struct Game {
     Messenger& messages;
@@ -70,14 +74,13 @@ TEST_SUITE("events") {
         CHECK(messages.dispatch() == 1);
         CHECK(echo.heard == 2);
         u32 sent = 0;
-        while (messages.to_clients(To::all(), Chat{{}, "a text that is too long for a small string " + std::to_string(sent)}) ==
-               Error::none)
+        while (messages.to_clients(To::all(), Chat{{}, long_text(sent)}) == Error::none)
             ++sent;
         CHECK(sent > 1000); // several blocks
         CHECK(messages.to_clients(To::all(), Chat{}) == Error::limit_reached);
         CHECK(messages.dispatch() == sent + 1);
         CHECK(game.as_client.heard.size() == sent);
-        CHECK(game.as_client.heard.back().what == "chat a text that is too long for a small string " + std::to_string(sent - 1));
+        CHECK(game.as_client.heard.back().what == "chat " + long_text(sent - 1));
         CHECK(messages.to_clients(To::all(), Chat{{}, std::string(300, 'x')}) == Error::none); // freed with the messenger
     }
 

@@ -39,7 +39,7 @@ template <u32 N>
 struct Number {};
 template <u32 First, u32... N>
 void add_more(Protocol& protocol, std::integer_sequence<u32, N...>) {
-    (protocol.message<Number<First + N>>(("m" + std::to_string(First + N)).c_str()), ...);
+    (protocol.message<Number<First + N>>(std::string("m").append(std::to_string(First + N)).c_str()), ...);
 }
 void add_256(Protocol& protocol) {
     add_more<0>(protocol, std::make_integer_sequence<u32, 128>());

@@ -1,6 +1,6 @@
 #pragma once
 // The protocol of the client and server targets and of the recorder of their inputs: every kind of field, and opaque bytes.
-#include "throng/protocol.hpp"
+#include "throng/typed.hpp"
 #include <cstdlib>
 #include <cstring>
 
@@ -40,6 +40,38 @@ inline Error read_note(void* component, std::span<const std::byte> in) {
     return Error::none;
 }
 
+// Typed messages. All are unreliable, since the targets deliver on that channel.
+struct Hit {
+    Entity target, source;
+    float damage = 0, angle = 0;
+    i16 delta = 0;
+    bool critical = false;
+};
+struct Say {
+    Entity speaker;
+    Note note;
+};
+struct Bell {
+    u64 serial = 0;
+    Entity tower;
+};
+inline u32 write_said(const void* message, std::span<std::byte> out) {
+    return write_note(&static_cast<const Say*>(message)->note, out);
+}
+inline Error read_said(void* message, std::span<const std::byte> in) {
+    return read_note(&static_cast<Say*>(message)->note, in);
+}
+inline Hit some_hit(u32 number, Entity target, Entity source) {
+    return {target,         source, static_cast<float>(number) * 7 - 20, static_cast<float>(number), static_cast<i16>(number * 999),
+            number % 2 == 0};
+}
+inline Say some_say(u32 number, Entity speaker) {
+    Say say{speaker, {}};
+    say.note.size_bytes = static_cast<u8>(number % 30);
+    std::memset(say.note.bytes, 'a', say.note.size_bytes);
+    return say;
+}
+
 inline constexpr double cell_size = 100; // 10,000 steps
 inline constexpr Tick welcome_tick = 100;
 
@@ -55,6 +87,18 @@ struct FuzzProtocol {
         protocol.component<Speed>("speed").field(&Speed::x, Range{-20, 20, 0.01}).field(&Speed::z, Range{-20, 20, 0.01});
         protocol.component<Life>("life").field(&Life::hp).field(&Life::angry).field(&Life::yaw, Angle{10}).field(&Life::target);
         protocol.opaque<Note>("note", sizeof(Note::bytes), write_note, read_note);
+        constexpr Channel channel = Channel::unreliable;
+        protocol.message<Hit>("hit", {.channel = channel, .route = Route::both, .waits_for_tick = true})
+            .field(&Hit::target)
+            .field(&Hit::damage, Range{-10, 90, 0.25})
+            .field(&Hit::angle, Angle{9})
+            .field(&Hit::delta)
+            .field(&Hit::source)
+            .field(&Hit::critical);
+        protocol.message<Say>("say", {.channel = channel, .route = Route::both, .bytes_max = 60})
+            .field(&Say::speaker)
+            .rest(write_said, read_said);
+        protocol.message<Bell>("bell", {.channel = channel, .independent = true}).field(&Bell::serial).field(&Bell::tower);
         if (protocol.finish() != Error::none)
             std::abort();
     }
@@ -64,5 +108,25 @@ inline void require(bool condition) {
     if (!condition)
         std::abort();
 }
+
+/// Checks that a handler gets entities that live, or none, and values that the fields hold.
+struct Listener {
+    const World& world;
+    u64 heard = 0;
+    void entity(Entity e) {
+        require(!e || world.alive(e));
+        ++heard;
+    }
+    void handle(const Hit& hit, const Sender&) {
+        entity(hit.target);
+        entity(hit.source);
+        require(hit.damage >= -10 && hit.damage <= 90 && hit.angle >= 0 && hit.angle < 6.3f);
+    }
+    void handle(const Say& say, const Sender&) {
+        entity(say.speaker);
+        require(say.note.size_bytes <= sizeof say.note.bytes);
+    }
+    void handle(const Bell& bell, const Sender&) { entity(bell.tower); }
+};
 
 } // namespace throng::fuzz

@@ -1,5 +1,6 @@
-// The readers around sections: handshake, heads of messages and sections, acks, varints, bit streams, masks. The first byte picks the
-// reader. What is accepted must be written again to the same bytes: there is one way to say each thing.
+// The readers around sections: handshake, heads of messages and sections, acks, varints, bit streams, masks, bundles. The first byte picks
+// the reader. What is accepted must be written again to the same bytes: there is one way to say each thing.
+#include "src/events/typed_codec.hpp"
 #include "src/registry/message.hpp"
 #include "src/wire/masks.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -137,10 +138,42 @@ bool bits(Bytes in) {
     return !reader.failed();
 }
 
+bool bundle(Bytes in) {
+    static fuzz::FuzzProtocol fixture;
+    const MessageTable& table = fixture.protocol.messages();
+    u64 hash = 0;
+    if (read_bundle_head(in, hash) != Error::none)
+        return false;
+    bool good = true;
+    while (!in.empty()) {
+        const Bytes before = in;
+        Item item;
+        if (read_item(table, in, item) != Error::none)
+            return false;
+        Array<std::byte> again;
+        append_item(*item.layout, item.number, item.tick, item.references, item.body, again);
+        require(same(before.first(before.size() - in.size()), {again.data(), again.size()}));
+        const MessageInfo& info = *item.layout->info;
+        alignas(16) std::byte object[256];
+        require(info.size_bytes <= sizeof object);
+        info.construct(object);
+        if (read_body(*item.layout, item.body, object) == Error::none) {
+            Array<std::byte> body;
+            // What is read is written again, or is refused as too large where references are counted at their longest.
+            if (append_body(*item.layout, object, body) == Error::none && !info.has_rest)
+                require(same(item.body, {body.data(), body.size()}));
+        } else {
+            good = false;
+        }
+        info.destroy(object);
+    }
+    return good;
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size_bytes) {
-    constexpr bool (*readers[])(Bytes) = {hello, welcome, state, acks, varints, byte_masks, lane_masks, bits};
+    constexpr bool (*readers[])(Bytes) = {hello, welcome, state, acks, varints, byte_masks, lane_masks, bits, bundle};
     if (size_bytes == 0)
         return 0;
     const Bytes in{reinterpret_cast<const std::byte*>(data) + 1, size_bytes - 1};

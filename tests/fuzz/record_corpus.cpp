@@ -1,6 +1,7 @@
 // Writes the fuzz corpora anew: usage: record_corpus FOLDER (tests/fuzz/corpus; or `ninja -C build record_corpus`). Inputs are small, and
 // seeded: the same program writes the same bytes, as far as zstd does.
 #include "bench/traces/trace.hpp"
+#include "src/events/typed_codec.hpp"
 #include "src/registry/message.hpp"
 #include "src/wire/masks.hpp"
 #include "tests/fuzz/fuzz_protocol.hpp"
@@ -133,6 +134,9 @@ void client(const char* name, u64 seed, Compression compression, const LinkConfi
         spawn();
     const ClientId id = network.connect(down, {});
     Client real(client_world, fixture.protocol, network.client(id));
+    fuzz::Listener listener{client_world};
+    if (real.set_handlers(handlers<fuzz::Hit, fuzz::Say, fuzz::Bell>(listener)) != Error::none)
+        std::exit(1);
     for (u32 tick = 0; tick < ticks; ++tick) {
         const TimeUs now = TimeUs(tick + 1) * 50'000;
         if (tick < ticks - 6) {
@@ -151,6 +155,11 @@ void client(const char* name, u64 seed, Compression compression, const LinkConfi
         server.receive(now);
         if (server.joined(id) && tick % 5 == 1)
             server.view(id).look_at(tick % 2 ? 60 : -60, 0, {.radius = 80});
+        const Entity a = all[tick % all.size()], b = all[0];
+        if (server.send_message(To::all(), fuzz::some_hit(tick, a, tick % 2 ? b : Entity{})) != Error::none ||
+            server.send_message(To::observers(b), fuzz::some_say(tick, b)) != Error::none ||
+            server.send_message(To::all(), fuzz::Bell{tick, a}) != Error::none)
+            std::exit(1);
         server.tick(now);
         if (real.receive(now) != Error::none || real.send(now) != Error::none)
             std::exit(1);
@@ -228,6 +237,27 @@ void servers() {
     anew.ticks(4);
     anew.message(0, ack({{5, ~u64{0}}}, {}, false).bytes);
     anew.ticks(2);
+    // Bundles: of entities that are seen, of one that is not there, of the wrong way, and cut short.
+    Script typed;
+    const auto bundle = [&](auto message, std::initializer_list<NetId> references) {
+        const MessageLayout& layout = *fixture.protocol.messages().find(message_type_id<decltype(message)>());
+        Array<std::byte> body, out;
+        out.push_back(bundle_kind);
+        if (append_body(layout, &message, body) != Error::none)
+            std::exit(1);
+        append_item(layout, fixture.protocol.messages().number(layout), 5, references.begin(), {body.data(), body.size()}, out);
+        return Buffer{{out.begin(), out.end()}};
+    };
+    const NetId seen = NetId::make(3, 1), absent = NetId::make(77, 1), other = NetId::make(3, 2);
+    for (const Buffer& b :
+         {bundle(fuzz::some_hit(1, {}, {}), {seen, NetId{}}), bundle(fuzz::some_hit(2, {}, {}), {seen, absent}),
+          bundle(fuzz::some_say(3, {}), {other}), bundle(fuzz::some_say(17, {}), {seen}), bundle(fuzz::Bell{4, {}}, {seen})}) {
+        typed.message(0, b.bytes);
+        typed.message(2, b.bytes); // another channel than theirs
+        typed.ticks(1);
+        typed.message(0, Bytes(b.bytes).first(b.bytes.size() - 1));
+    }
+    save("server", "typed", typed.list.bytes);
     save("server", "acks", acks.list.bytes);
     save("server", "late", late.list.bytes);
     save("server", "anew", anew.list.bytes);
@@ -258,6 +288,25 @@ void messages() {
     Buffer varints;
     for (const u32 value : {0u, 1u, 127u, 128u, 16'383u, 16'384u, 0x7fff'ffffu, 0xffff'ffffu})
         varints.varint(value);
+    fuzz::FuzzProtocol fixture;
+    const MessageTable& table = fixture.protocol.messages();
+    Array<std::byte> bundle, body;
+    bundle.push_back(bundle_kind);
+    const auto item = [&](const auto& message, std::initializer_list<NetId> references) {
+        const MessageLayout& layout = *table.find(message_type_id<std::remove_cvref_t<decltype(message)>>());
+        body.clear();
+        if (append_body(layout, &message, body) != Error::none)
+            std::exit(1);
+        append_item(layout, table.number(layout), 0xfffffff0u, references.begin(), {body.data(), body.size()}, bundle);
+    };
+    item(fuzz::some_hit(5, {}, {}), {NetId::make(300, 2, 7), NetId{}});
+    item(fuzz::some_say(9, {}), {NetId::make(0, 1)});
+    item(fuzz::Bell{~u64{0}, {}}, {NetId::make(70'000, 0xffffff, 255)});
+    keep(8, "bundle", {bundle.data(), bundle.size()});
+    Buffer hashed; // before the join
+    hashed.integer(6 | 0x80, 1), hashed.integer(fixture.protocol.hash(), 8);
+    hashed.add(Bytes(bundle.data(), bundle.size()).subspan(1));
+    keep(8, "bundle_hashed", hashed.bytes);
     keep(4, "varints", varints.bytes);
     std::byte mask[byte_mask_bytes_max];
     keep(5, "byte_mask", {mask, write_byte_mask(mask, 0x00ff'0000'1200'0080u)});

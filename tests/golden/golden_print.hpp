@@ -1,6 +1,6 @@
 #pragma once
 // Printing of golden files (format: tools/wire_check.py).
-#include "src/registry/layout.hpp"
+#include "src/registry/message_table.hpp"
 #include "throng/transport.hpp"
 #include <cstdio>
 
@@ -56,8 +56,27 @@ inline void print_hex(Bytes bytes) {
         std::printf("%02x", static_cast<unsigned>(byte));
 }
 
-/// The first line of a golden file. `more` goes into the object: further keys, each behind a comma.
-inline void print_protocol(const Layout& layout, u32 cell_steps, Bytes dictionary, const char* more = "") {
+inline void print_messages(const MessageTable& table) {
+    std::printf(", \"messages\": [");
+    for (const MessageLayout& message : table.layouts) {
+        const MessageInfo& info = *message.info;
+        std::printf("%s{\"name\": \"%s\", \"waits_for_tick\": %s, \"bytes_max\": %u, \"rest\": %s, \"references\": %u, \"fields\": [",
+                    &message == table.layouts.begin() ? "" : ", ", info.name, info.options.waits_for_tick ? "true" : "false",
+                    info.options.bytes_max, info.has_rest ? "true" : "false", message.reference_count);
+        for (u32 v = 0; v < message.value_count; ++v) {
+            const MessageField& value = message.values[v];
+            std::printf("%s{\"kind\": \"%s\", \"type\": \"%s\", \"min\": %lld, \"max\": %lld, \"angle_bits\": %u}", v ? ", " : "",
+                        kind_name(value.info->kind), type_name(value.info->type), static_cast<long long>(value.column.quantum_min),
+                        static_cast<long long>(value.column.quantum_max), value.column.angle_bits);
+        }
+        std::printf("]}");
+    }
+    std::printf("]");
+}
+
+/// The first line of a golden file. `more` goes into the object: further keys, each behind a comma. `messages`: if there are any.
+inline void print_protocol(const Layout& layout, u32 cell_steps, Bytes dictionary, const char* more = "",
+                           const MessageTable* messages = nullptr) {
     std::printf("{\"throng_golden\": 1%s, \"cell_steps\": %u, \"dictionary\": \"", more, cell_steps);
     print_hex(dictionary);
     std::printf("\", \"components\": [");
@@ -75,7 +94,10 @@ inline void print_protocol(const Layout& layout, u32 cell_steps, Bytes dictionar
         }
         std::printf("]}");
     }
-    std::printf("]}\n");
+    std::printf("]");
+    if (messages)
+        print_messages(*messages);
+    std::printf("}\n");
 }
 
 } // namespace golden
