@@ -323,7 +323,9 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
             distance = std::hypot(at[0] - a, at[1] - b);
         }
         const bool near = distance <= 0.85 * radius, far = row && distance > 1.2 * radius;
-        if (visible ? !far : (!near || view.hidden(entity)))
+        const VisibleTo* rule = world_.get<VisibleTo>(entity);
+        const bool forbidden = view.hidden(entity) || (rule && !rule->allows(view.groups()));
+        if (visible ? !far && !forbidden : !near || forbidden)
             return;
         found = {Kind::promise, format("client %u: entity %s at distance %.2f of a view with radius %.2f is %svisible", client,
                                        name_of(server_.net_id(entity)).c_str(), distance, radius, visible ? "" : "not ")};

@@ -45,8 +45,8 @@ public:
     Difference check(throng::ClientId client, const throng::World& client_world, const throng::Client& client_half,
                      throng::Tick still_since);
 
-    /// The promise of visibility for a view at (a, b): everything replicated within 0.85 radius is visible, unless hidden, and
-    /// nothing beyond 1.2 radius; what has no place is visible. Looks at every replicated entity.
+    /// The promise of visibility for a view at (a, b): everything replicated within 0.85 radius is visible, unless hidden or not
+    /// allowed by VisibleTo, and then never; nothing beyond 1.2 radius is; what has no place is visible. Looks at every replicated entity.
     Difference check_promise(throng::ClientId client, double a, double b, double radius);
 
     /// Entities compared, and fields, since the verifier was made: a check that compared nothing proves nothing.

@@ -10,6 +10,7 @@
 #include "throng/memory.hpp"
 #include "throng/transport.hpp"
 #include "throng/typed.hpp"
+#include "throng/visibility.hpp"
 
 namespace throng {
 
@@ -148,6 +149,9 @@ public:
     void hide(Entity entity);
     void show(Entity entity);
     bool hidden(Entity entity) const;
+    /// The groups this client is in, for VisibleTo. Exact, from the next tick on.
+    void set_groups(u64 groups);
+    u64 groups() const;
 
 private:
     ServerState* state_;

@@ -77,6 +77,32 @@ void touch_lane(ServerState& state, Chunk& chunk, u32 lane, bool structural) {
     state.touch_chunk(chunk.number);
 }
 
+/// Gives the entity's lane the rule that its VisibleTo says now, if any.
+void rule_lane(ServerState& state, u32 entity_idx, u32 place) {
+    Chunk& chunk = state.mirror.chunk(place / lane_count);
+    const u32 dense = state.world.dense_index(entity_idx, component_id<VisibleTo>());
+    const auto* rule =
+        dense == no_row ? nullptr : static_cast<const VisibleTo*>(state.world.pool_of(component_id<VisibleTo>())->row(dense));
+    if (!state.mirror.set_rule(chunk, place % lane_count, rule))
+        return;
+    chunk.view_tick = state.tick;
+    state.any_view_change = true;
+}
+
+/// Rules that were set, changed or taken away on entities that keep their lanes.
+void update_rules(ServerState& state) {
+    const auto look = [&](Entity entity) {
+        if (const Slot* slot = state.slot_of(entity); slot && slot->place != no_slot)
+            rule_lane(state, entity.entity_idx, slot->place);
+    };
+    if (state.rule_changes.take_resync())
+        for (u32 i = 0; i < state.slots.size(); ++i)
+            if (state.slots[i].entity_id && state.slots[i].place != no_slot)
+                rule_lane(state, i, state.slots[i].place);
+    state.rule_changes.each_removed([&](const Removal& removal) { look(removal.entity); });
+    state.rule_changes.each([&](Entity entity, const VisibleTo&) { look(entity); });
+}
+
 /// Puts an entity into a lane. Returns false at the limit.
 bool take_lane(ServerState& state, u32 entity_idx, Target target) {
     const u32 number = chunk_with_room(state, target);
@@ -97,6 +123,7 @@ bool take_lane(ServerState& state, u32 entity_idx, Target target) {
         for (u64& plane : chunk.counters[c])
             plane &= ~(u64(1) << lane);
     slot.place = number * lane_count + lane;
+    rule_lane(state, entity_idx, slot.place);
     slot.spatial = target.spatial;
     if (target.spatial) {
         const CellPosition at = state.grid.cell_coordinates(target.cell);
@@ -327,6 +354,7 @@ void run_structure_stage(ServerState& state) {
         move(state, static_cast<u32>(found));
     state.moves.clear();
     house_homeless(state);
+    update_rules(state);
     forget_references(state);
     resolve_dangling(state);
     if (cpu)

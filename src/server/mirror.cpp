@@ -253,6 +253,22 @@ void Mirror::past(const Chunk& chunk, Tick baseline, u64 lanes, PastRows& out) c
     }
 }
 
+bool Mirror::set_rule(Chunk& chunk, u32 lane, const VisibleTo* rule) {
+    const u64 bit = u64(1) << lane;
+    if (!rule) {
+        const bool had = (chunk.ruled & bit) != 0;
+        chunk.ruled &= ~bit;
+        return had;
+    }
+    if ((chunk.ruled & bit) && chunk.rules[lane] == *rule)
+        return false;
+    if (!chunk.rules)
+        chunk.rules = reinterpret_cast<VisibleTo*>(carve(sizeof(VisibleTo) * lane_count));
+    new (&chunk.rules[lane]) VisibleTo(*rule);
+    chunk.ruled |= bit;
+    return true;
+}
+
 bool Mirror::store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bool inserted, Tick tick) {
     auto* store = reinterpret_cast<OpaqueStore*>(chunk.opaque[component]);
     if (!store) {

@@ -14,6 +14,7 @@
 #include "src/visibility/interest_grid.hpp"
 #include "throng/array.hpp"
 #include "throng/memory.hpp"
+#include "throng/visibility.hpp"
 #include <mutex>
 
 namespace throng {
@@ -49,6 +50,8 @@ struct alignas(64) Chunk {
     u32 entity_idx[lane_count] = {};
     u64 structural = 0; // lanes (un)bound since the last capture
     u32 next_in_cell = no_chunk;
+    u64 ruled = 0;              // lanes whose entity has VisibleTo ...
+    VisibleTo* rules = nullptr; // ... and what it says, by lane; null until a lane is ruled
     // what encoding a lane of this chunk cost, for deterministic size estimates (1/16 bytes a lane)
     u32 lane_cost = 0;
     u64 encoded_lanes = 0; // sums of this tick; atomic
@@ -138,6 +141,9 @@ public:
     /// Stores the bytes of an opaque lane; returns true if they differ from the present ones, or if `inserted`: then they count
     /// as changed in any case.
     bool store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bool inserted, Tick tick);
+
+    /// Makes a lane visible by a rule; null: to all. Returns whether that is new.
+    bool set_rule(Chunk& chunk, u32 lane, const VisibleTo* rule);
 
     u64 bytes() const { return bytes_; }
 

@@ -20,7 +20,7 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       mirror(p.layout(), std::clamp(c.history_ticks, 2u, history_max), c.allocator), grid(c.allocator), slots(c.allocator),
       net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), touched(c.allocator), fresh_rows(c.allocator),
       fresh(c.allocator), touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
-      viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
+      viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator), rule_changes(w),
       homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), outbox(c.allocator),
       dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator),
       keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator),
@@ -434,6 +434,18 @@ void View::show(Entity entity) {
     std::copy(found + 1, client.hidden.end(), found);
     client.hidden.pop_back();
     client.view_changed = client.attention = state_->views_changed = true;
+}
+
+void View::set_groups(u64 groups) {
+    ClientState& client = state_->clients[client_];
+    if (client.groups == groups)
+        return;
+    client.groups = groups;
+    client.view_changed = client.attention = state_->views_changed = true;
+}
+
+u64 View::groups() const {
+    return state_->clients[client_].groups;
 }
 
 bool View::hidden(Entity entity) const {

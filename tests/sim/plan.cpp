@@ -106,6 +106,7 @@ Plan::Plan(u64 s) : seed(s) {
             limited.memory_bytes_max = random.pick({20'000u, 100'000u});
         }
     }
+    rule_chance = random.pick({0.0, 0.0, 0.3, 1.0});
 }
 
 LinkConfig Plan::faulty_link(Random& random, bool dirty) const {

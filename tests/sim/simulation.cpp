@@ -33,8 +33,8 @@ Plan prepared(u64 seed, const Options& options, const Allocator& allocator, Outp
 Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& options)
     : protocol_(protocol), options_(options),
       plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
-      world_({.block_rows = 64}), network_(plan_.network), server_(world_, protocol, network_.server(), plan_.server),
-      actions_(plan_, random_, world_), verifier_(protocol, world_, server_) {
+      rules_(seed ^ 0x9075), world_({.block_rows = 64}), network_(plan_.network),
+      server_(world_, protocol, network_.server(), plan_.server), actions_(plan_, random_, world_), verifier_(protocol, world_, server_) {
     actions_.tracing = options.trace;
     verifier_.unhoused_allowed = plan_.server.chunks_max < 1000;
 }
@@ -118,6 +118,27 @@ void Simulation::view_action(Action action, Peer& peer) {
     }
 }
 
+/// Who may see what: a rule of an entity, or the groups of a client.
+void Simulation::random_rule() {
+    const auto groups = [&] { return rules_.next() & rules_.next() & 0x8000'0000'0000'0007u; };
+    if (!peers_.empty() && rules_.chance(0.3)) {
+        Peer& peer = *peers_[rules_.below(static_cast<u32>(peers_.size()))];
+        if (peer.joined)
+            server_.view(peer.id).set_groups(groups());
+        return;
+    }
+    const u32 slot = rules_.below(std::max(1u, world_.entity_slots()));
+    const Entity entity = slot < world_.entity_slots() ? world_.entity_at(slot) : Entity{};
+    if (!world_.alive(entity))
+        return;
+    if (rules_.chance(0.4))
+        world_.remove<VisibleTo>(entity);
+    else if (VisibleTo* rule = world_.mut<VisibleTo>(entity))
+        rule->any_of = groups();
+    else
+        world_.add<VisibleTo>(entity, VisibleTo{groups() & groups(), groups(), groups() & groups()});
+}
+
 void Simulation::random_action() {
     double at = random_.unit() * plan_.weight_sum;
     u32 a = 0;
@@ -161,6 +182,8 @@ void Simulation::tick(bool faults) {
         for (u32 left = random_.below(plan_.actions_a_tick + 1); left > 0; --left)
             random_action();
         actions_.motion(server_.current_tick());
+        if (rules_.chance(plan_.rule_chance))
+            random_rule();
     }
     server_.receive(now_);
     for (auto& peer : peers_)

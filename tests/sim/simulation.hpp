@@ -36,6 +36,7 @@ private:
     void check_under_way();
     void random_action();
     void view_action(Action action, Peer& peer);
+    void random_rule();
     void join(bool faults);
     void leave(std::size_t index);
     void receive(Peer& peer);
@@ -55,7 +56,7 @@ private:
     throng::u32 dirty_chunks_ = 0; // of the last tick
     Failure failure_;
     Plan plan_; // refers to allocations_ and outcome_
-    Random random_;
+    Random random_, rules_; // rules draw from their own, so that seeds keep what they drew without them
     throng::World world_;
     throng::LoopbackNetwork network_;
     throng::Server server_;

@@ -1,0 +1,27 @@
+#pragma once
+// Which clients may see an entity at all, wherever they look. Interest (View) says what is near; this says what is allowed.
+#include "throng/base.hpp"
+
+namespace throng {
+
+/// Component of a replicated entity: the groups that a client must be in, or must not be in, to see it. There are 64 groups, and what
+/// they mean is the game's: teams, layers of a world, those who have found a secret, administrators. A client's groups are set by
+/// View::set_groups; a new client is in none. An entity without this component may be seen by all.
+///
+///     world.add<VisibleTo>(flag, {.any_of = red_team | blue_team, .none_of = blinded});
+///
+/// Exact, from the next tick on: who may not see the entity is sent nothing of it, and is told that it is gone if it had it. Change it
+/// through marking accessors (mut, add, each_mut). It is not sent. Cost: a test for each entity that has it, where a client's view or the
+/// entity's chunk changes; none for others.
+struct VisibleTo {
+    u64 all_of = 0;  // the client must be in each of these
+    u64 any_of = 0;  // and in one of these; 0: no condition
+    u64 none_of = 0; // and in none of these
+
+    constexpr bool allows(u64 groups) const {
+        return (all_of & ~groups) == 0 && (any_of == 0 || (any_of & groups) != 0) && (none_of & groups) == 0;
+    }
+    friend constexpr bool operator==(const VisibleTo&, const VisibleTo&) = default;
+};
+
+} // namespace throng
