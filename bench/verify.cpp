@@ -324,7 +324,7 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
         }
         const bool near = distance <= 0.85 * radius, far = row && distance > 1.2 * radius;
         const VisibleTo* rule = world_.get<VisibleTo>(entity);
-        const bool forbidden = view.hidden(entity) || (rule && !rule->allows(view.groups()));
+        const bool forbidden = view.hidden(entity) || (rule && !rule->allows(view.layers()));
         if (visible ? !far && !forbidden : !near || forbidden)
             return;
         found = {Kind::promise, format("client %u: entity %s at distance %.2f of a view with radius %.2f is %svisible", client,

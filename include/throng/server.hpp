@@ -149,9 +149,9 @@ public:
     void hide(Entity entity);
     void show(Entity entity);
     bool hidden(Entity entity) const;
-    /// The groups this client is in, for VisibleTo. Exact, from the next tick on.
-    void set_groups(u64 groups);
-    u64 groups() const;
+    /// The layers this client is on, for VisibleTo. Exact, from the next tick on.
+    void set_layers(u64 layers);
+    u64 layers() const;
 
 private:
     ServerState* state_;

@@ -4,9 +4,9 @@
 
 namespace throng {
 
-/// Component of a replicated entity: the groups that a client must be in, or must not be in, to see it. There are 64 groups, and what
-/// they mean is the game's: teams, layers of a world, those who have found a secret, administrators. A client's groups are set by
-/// View::set_groups; a new client is in none. An entity without this component may be seen by all.
+/// Component of a replicated entity: the layers that a client must be on, or must not be on, to see it. There are 64 layers, and what
+/// they mean is the game's: teams, parallel worlds, those who have found a secret, administrators. A client's layers are set by
+/// View::set_layers; a new client is on none. An entity without this component may be seen by all.
 ///
 ///     world.add<VisibleTo>(flag, {.any_of = red_team | blue_team, .none_of = blinded});
 ///
@@ -14,12 +14,12 @@ namespace throng {
 /// through marking accessors (mut, add, each_mut). It is not sent. Cost: a test for each entity that has it, where a client's view or the
 /// entity's chunk changes; none for others.
 struct VisibleTo {
-    u64 all_of = 0;  // the client must be in each of these
-    u64 any_of = 0;  // and in one of these; 0: no condition
-    u64 none_of = 0; // and in none of these
+    u64 all_of = 0;  // the client must be on each of these
+    u64 any_of = 0;  // and on one of these; 0: no condition
+    u64 none_of = 0; // and on none of these
 
-    constexpr bool allows(u64 groups) const {
-        return (all_of & ~groups) == 0 && (any_of == 0 || (any_of & groups) != 0) && (none_of & groups) == 0;
+    constexpr bool allows(u64 layers) const {
+        return (all_of & ~layers) == 0 && (any_of == 0 || (any_of & layers) != 0) && (none_of & layers) == 0;
     }
     friend constexpr bool operator==(const VisibleTo&, const VisibleTo&) = default;
 };

@@ -112,12 +112,12 @@ u64 hidden_lanes(const ServerState& state, const ClientState& client, const Chun
     return mask;
 }
 
-/// Those of `lanes` whose VisibleTo the client's groups do not satisfy.
+/// Those of `lanes` whose VisibleTo the client's layers do not satisfy.
 u64 refused_lanes(const ClientState& client, const Chunk& chunk, u64 lanes) {
     u64 mask = 0;
     for (u64 left = lanes & chunk.ruled; left; left &= left - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(left));
-        mask |= u64(!chunk.rules[lane].allows(client.groups)) << lane;
+        mask |= u64(!chunk.rules[lane].allows(client.layers)) << lane;
     }
     return mask;
 }

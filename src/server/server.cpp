@@ -436,16 +436,16 @@ void View::show(Entity entity) {
     client.view_changed = client.attention = state_->views_changed = true;
 }
 
-void View::set_groups(u64 groups) {
+void View::set_layers(u64 layers) {
     ClientState& client = state_->clients[client_];
-    if (client.groups == groups)
+    if (client.layers == layers)
         return;
-    client.groups = groups;
+    client.layers = layers;
     client.view_changed = client.attention = state_->views_changed = true;
 }
 
-u64 View::groups() const {
-    return state_->clients[client_].groups;
+u64 View::layers() const {
+    return state_->clients[client_].layers;
 }
 
 bool View::hidden(Entity entity) const {

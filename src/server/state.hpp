@@ -89,7 +89,7 @@ struct ClientState {
     bool has_point = false;
     i32 point[2] = {0, 0};
     i32 radius = 0;            // steps
-    bool view_changed = false; // follow/look_at/hide/show/set_groups since the last interest stage
+    bool view_changed = false; // follow/look_at/hide/show/set_layers since the last interest stage
     bool held_valid = false;
     i32 held[2] = {0, 0}; // the held view position
     i32 now[2] = {0, 0};
@@ -110,7 +110,7 @@ struct ClientState {
     Array<AckBlock> acks; // inbox, filled by receive, emptied by the acks stage
     Array<UnappliedSection> unapplied;
     Array<Hidden> hidden;  // sorted by entity_idx
-    u64 groups = 0;        // for VisibleTo
+    u64 layers = 0;        // for VisibleTo
     bool attention = true; // something may be unsent although no chunk changed
     bool clean = false;    // nothing unsent or unacked at settled_tick
     bool ever_settled = false;

@@ -137,21 +137,21 @@ TEST_SUITE("guide") {
         CHECK(refused.valid() == Error::bad_value);
     }
 
-    TEST_CASE("groups") {
+    TEST_CASE("layers") {
         Game game;
         World& world = game.world;
         Server& server = *game.server;
         const ClientId id = game.id;
         const Entity flag = world.spawn(Position{10, 0, 0}, Replicated{});
         server.view(id).look_at(0, 0, {.radius = 60});
-        // [groups]
+        // [layers]
         constexpr u64 red_team = 1, blue_team = 2, blinded = 4;
         world.add<VisibleTo>(flag, VisibleTo{.any_of = red_team | blue_team, .none_of = blinded});
-        server.view(id).set_groups(red_team);
-        // [/groups]
+        server.view(id).set_layers(red_team);
+        // [/layers]
         game.steps(6);
         CHECK(server.visible(id, flag));
-        server.view(id).set_groups(red_team | blinded);
+        server.view(id).set_layers(red_team | blinded);
         game.steps(6);
         CHECK_FALSE(server.visible(id, flag));
     }

@@ -29,8 +29,8 @@ struct Teams : ReplicationWorld {
         steps(2);
         for (const Peer* peer : {&none, &reds, &both})
             server.view(peer->id).look_at(0, 0, {.radius = 60});
-        server.view(reds.id).set_groups(red);
-        server.view(both.id).set_groups(red | blue | ghosts);
+        server.view(reds.id).set_layers(red);
+        server.view(both.id).set_layers(red | blue | ghosts);
     }
     bool shows(const Peer& peer, Entity entity) { return peer.world->alive(peer.client->entity(server.net_id(entity))); }
     /// Bits: none, reds, both.
@@ -45,7 +45,7 @@ struct Teams : ReplicationWorld {
 } // namespace
 
 TEST_SUITE("server") {
-    TEST_CASE("visibility: all of, any of and none of a client's groups decide who may see an entity") {
+    TEST_CASE("visibility: all of, any of and none of a client's layers decide who may see an entity") {
         Teams net;
         const Entity all = net.world.spawn(Place{1, 0}, VisibleTo{.all_of = red | blue}, Replicated{});
         const Entity any = net.world.spawn(Place{2, 0}, VisibleTo{.any_of = red | blue}, Replicated{});
@@ -62,7 +62,7 @@ TEST_SUITE("server") {
         CHECK(net.client_errors == 0);
     }
 
-    TEST_CASE("visibility: a rule that changes, goes or comes, and a client that changes its groups, count from the next tick on") {
+    TEST_CASE("visibility: a rule that changes, goes or comes, and a client that changes its layers, count from the next tick on") {
         Teams net;
         const Entity flag = net.world.spawn(Place{1, 0}, Health{7, false}, Replicated{});
         CHECK(net.who(flag) == 7);
@@ -72,12 +72,12 @@ TEST_SUITE("server") {
         CHECK(net.who(flag) == 6);
         net.world.mut<VisibleTo>(flag)->any_of = ghosts;
         CHECK(net.who(flag) == 4);
-        net.server.view(net.none.id).set_groups(ghosts);
-        CHECK(net.server.view(net.none.id).groups() == ghosts);
+        net.server.view(net.none.id).set_layers(ghosts);
+        CHECK(net.server.view(net.none.id).layers() == ghosts);
         net.world.mut<Health>(flag)->hp = 8; // while it comes
         CHECK(net.who(flag) == 5);
         CHECK(net.none.world->get<Health>(net.none.client->entity(net.server.net_id(flag)))->hp == 8);
-        net.server.view(net.both.id).set_groups(0);
+        net.server.view(net.both.id).set_layers(0);
         CHECK(net.who(flag) == 1);
         net.world.remove<VisibleTo>(flag);
         CHECK(net.who(flag) == 7);

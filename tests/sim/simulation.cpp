@@ -118,13 +118,13 @@ void Simulation::view_action(Action action, Peer& peer) {
     }
 }
 
-/// Who may see what: a rule of an entity, or the groups of a client.
+/// Who may see what: a rule of an entity, or the layers of a client.
 void Simulation::random_rule() {
-    const auto groups = [&] { return rules_.next() & rules_.next() & 0x8000'0000'0000'0007u; };
+    const auto layers = [&] { return rules_.next() & rules_.next() & 0x8000'0000'0000'0007u; };
     if (!peers_.empty() && rules_.chance(0.3)) {
         Peer& peer = *peers_[rules_.below(static_cast<u32>(peers_.size()))];
         if (peer.joined)
-            server_.view(peer.id).set_groups(groups());
+            server_.view(peer.id).set_layers(layers());
         return;
     }
     const u32 slot = rules_.below(std::max(1u, world_.entity_slots()));
@@ -134,9 +134,9 @@ void Simulation::random_rule() {
     if (rules_.chance(0.4))
         world_.remove<VisibleTo>(entity);
     else if (VisibleTo* rule = world_.mut<VisibleTo>(entity))
-        rule->any_of = groups();
+        rule->any_of = layers();
     else
-        world_.add<VisibleTo>(entity, VisibleTo{groups() & groups(), groups(), groups() & groups()});
+        world_.add<VisibleTo>(entity, VisibleTo{layers() & layers(), layers(), layers() & layers()});
 }
 
 void Simulation::random_action() {
