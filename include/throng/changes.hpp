@@ -6,6 +6,7 @@
 // got it anew was marked. There is no tick: nothing is compared with a time, so nothing wraps, however seldom a reader reads.
 // (bevy stamps rows with a tick, and must clamp them; flecs and gaia-ecs count per table or chunk.)
 #include "throng/pool.hpp"
+#include <bit>
 
 namespace throng {
 
@@ -23,7 +24,55 @@ struct Removal {
     bool destroyed;
 };
 
+struct DestroyReaderOptions {
+    /// Destructions kept for the readers, at least; rounded up to a power of two, and as many as the reader that asked for the most. A
+    /// reader that is further behind must start over (take_resync).
+    u32 destroyed_max = 1024;
+};
+
 namespace detail {
+
+/// The newest entries of an endless list, each under the number that it was pushed as. Readers keep the number of the next one.
+template <class T>
+class EventRing {
+public:
+    explicit EventRing(const Allocator& allocator) : entries_(allocator) {}
+    /// Keeps `count` entries from now on, rounded up to a power of two, if that is more. May throw what the allocator throws.
+    void grow(u32 count) {
+        count = std::bit_ceil(count < 1 ? 1u : count);
+        if (count <= entries_.size())
+            return;
+        Array<T> wider(entries_.allocator()); // entries keep their place modulo the size, so they are laid out anew
+        wider.resize(count);
+        for (u64 i = pushed_ - (pushed_ < entries_.size() ? pushed_ : entries_.size()); i < pushed_; ++i)
+            wider[static_cast<std::size_t>(i & (count - 1))] = (*this)[i];
+        entries_ = std::move(wider);
+    }
+    /// grow came before.
+    void push(const T& entry) {
+        entries_[static_cast<std::size_t>(pushed_ & (entries_.size() - 1))] = entry;
+        ++pushed_;
+    }
+    u64 pushed() const { return pushed_; }
+    u32 capacity() const { return entries_.size(); }
+    /// One of the newest `capacity()`.
+    const T& operator[](u64 number) const { return entries_[static_cast<std::size_t>(number & (entries_.size() - 1))]; }
+    /// Gives the memory back; numbers go on.
+    void end() { entries_ = Array<T>(entries_.allocator()); }
+    u64 memory_bytes() const { return u64(entries_.capacity()) * sizeof(T); }
+
+private:
+    Array<T> entries_;
+    u64 pushed_ = 0;
+};
+
+/// What the readers of the destructions of a world share.
+struct DestroyStream {
+    explicit DestroyStream(const Allocator& allocator) : ended(allocator) {}
+    EventRing<Entity> ended;
+    u64 resyncs = 0; // how often the state of the world was replaced
+    u32 readers = 0;
+};
 
 /// A set of entity slots, with a summary bit for each word.
 class SlotSet {
@@ -79,18 +128,13 @@ public:
     const SlotSet& owed() const { return owed_; }
     /// All but the stream itself.
     u64 memory_bytes() const {
-        u64 bytes = owed_.memory_bytes() + u64(removals_.capacity()) * sizeof(Removal);
+        u64 bytes = owed_.memory_bytes() + removals_.memory_bytes();
         for (const ChangeReaderState* reader = readers_; reader; reader = reader->next)
             bytes += sizeof(*reader) + reader->changed.memory_bytes();
         return bytes;
     }
-    void push_removal(const Removal& removal) {
-        removals_[static_cast<std::size_t>(pushed_ & (removals_.size() - 1))] = removal;
-        ++pushed_;
-    }
-    u64 removals_pushed() const { return pushed_; }
-    u32 removals_max() const { return removals_.size(); }
-    const Removal& removal(u64 number) const { return removals_[static_cast<std::size_t>(number & (removals_.size() - 1))]; }
+    void push_removal(const Removal& removal) { removals_.push(removal); }
+    const EventRing<Removal>& removals() const { return removals_; }
     /// All readers start over: the rows became others. reserve_slots came before.
     void resync_all(const PoolBase& pool);
     void mark_all(ChangeReaderState& reader, const PoolBase& pool);
@@ -99,8 +143,7 @@ public:
     void reserve_slots(u32 slots);
 
 private:
-    Array<Removal> removals_; // a ring
-    u64 pushed_ = 0;
+    EventRing<Removal> removals_;
     SlotSet owed_;
     ChangeReaderState* readers_ = nullptr;
     u32 slots_ = 0; // room in all sets

@@ -31,9 +31,9 @@ public:
     /// what you derived; all rows count as changed, and removals from before are not given.
     bool take_resync() {
         detail::ChangeStream& stream = *pool()->change_stream();
-        if (stream.removals_pushed() - state_->read_removals > stream.removals_max()) {
+        if (stream.removals().pushed() - state_->read_removals > stream.removals().capacity()) {
             stream.mark_all(*state_, *pool());
-            state_->read_removals = stream.removals_pushed();
+            state_->read_removals = stream.removals().pushed();
             state_->resync = true;
         }
         return std::exchange(state_->resync, false);
@@ -45,10 +45,10 @@ public:
     u32 each_removed(F&& f) {
         if (take_resync())
             state_->resync = true;
-        const detail::ChangeStream& stream = *pool()->change_stream();
+        const detail::EventRing<Removal>& removals = pool()->change_stream()->removals();
         u32 count = 0;
-        while (state_->read_removals != stream.removals_pushed()) {
-            const Removal removal = stream.removal(state_->read_removals++);
+        while (state_->read_removals != removals.pushed()) {
+            const Removal removal = removals[state_->read_removals++];
             ++count;
             f(removal);
         }
@@ -109,7 +109,7 @@ public:
     void skip() {
         pool()->change_stream()->fold(*pool());
         state_->changed.clear();
-        state_->read_removals = pool()->change_stream()->removals_pushed();
+        state_->read_removals = pool()->change_stream()->removals().pushed();
         state_->resync = false;
     }
 
@@ -120,6 +120,74 @@ private:
 };
 template <class T>
 using ChangeReader = BasicChangeReader<T, default_max_components>;
+
+/// Which entities have ended since this reader looked last, whatever components they had: for maps from entities to anything. Any number
+/// of readers, each at its own pace. Destroying costs an entry in a ring that all share while there are readers, and a test without.
+/// Nothing is compared with a time, so nothing wraps.
+/// Must end before its world. Move only. Thread rule: as the world's non-const functions. Memory: 16 bytes for each of destroyed_max,
+/// from the world's allocator, while there are readers.
+template <u32 MaxC = default_max_components>
+class BasicDestroyReader {
+public:
+    /// May throw what the allocator throws.
+    explicit BasicDestroyReader(BasicWorld<MaxC>& world, const DestroyReaderOptions& options = {}) : world_(&world) {
+        stream().ended.grow(options.destroyed_max);
+        ++stream().readers;
+        skip();
+    }
+    BasicDestroyReader(BasicDestroyReader&& other) noexcept
+        : world_(std::exchange(other.world_, nullptr)), next_(other.next_), resyncs_(other.resyncs_), resync_(other.resync_) {}
+    BasicDestroyReader& operator=(BasicDestroyReader&& other) noexcept {
+        std::swap(world_, other.world_);
+        std::swap(next_, other.next_);
+        std::swap(resyncs_, other.resyncs_);
+        std::swap(resync_, other.resync_);
+        return *this;
+    }
+    ~BasicDestroyReader() {
+        if (world_ && --stream().readers == 0)
+            stream().ended.end();
+    }
+
+    /// True once after the reader lost track: a WorldSnapshot was restored, or more entities ended than destroyed_max. Then ask
+    /// alive() of each handle that is kept; what has ended up to now is not given any more.
+    bool take_resync() {
+        if (behind()) {
+            skip();
+            resync_ = true;
+        }
+        return std::exchange(resync_, false);
+    }
+    /// Calls f(Entity) for each entity that has ended since the last call, in order, also through hooks, relations, commands and the
+    /// restore of a rollback ring (in the order of slots; one that it brings back is alive again, and may end again). f may change the
+    /// world. Returns how many calls. What take_resync would report is skipped, and stays to be reported.
+    template <class F>
+    u32 each(F&& f) {
+        resync_ = take_resync();
+        u32 count = 0;
+        while (next_ != stream().ended.pushed() && !behind()) {
+            const Entity entity = stream().ended[next_++];
+            ++count;
+            f(entity);
+        }
+        return count;
+    }
+    /// Counts all that have ended up to now as read.
+    void skip() {
+        next_ = stream().ended.pushed();
+        resyncs_ = stream().resyncs;
+        resync_ = false;
+    }
+
+private:
+    detail::DestroyStream& stream() const { return world_->ended_; }
+    bool behind() const { return resyncs_ != stream().resyncs || stream().ended.pushed() - next_ > stream().ended.capacity(); }
+    BasicWorld<MaxC>* world_;
+    u64 next_ = 0;
+    u64 resyncs_ = 0;
+    bool resync_ = false;
+};
+using DestroyReader = BasicDestroyReader<default_max_components>;
 
 template <u32 MaxC>
 template <class... Ts, class F>

@@ -25,6 +25,8 @@ class Row;
 template <class T, u32 MaxC>
 class BasicChangeReader;
 template <u32 MaxC>
+class BasicDestroyReader;
+template <u32 MaxC>
 class BasicRollbackRing;
 namespace detail {
 template <u32 MaxC, u32 Count>
@@ -491,6 +493,8 @@ private:
     template <class T, u32 N>
     friend class BasicChangeReader;
     template <u32 N>
+    friend class BasicDestroyReader;
+    template <u32 N>
     friend class BasicRollbackRing;
     friend struct detail::WorldTestAccess;
 
@@ -675,6 +679,7 @@ private:
     bool announcing_ = false;
     Signature<MaxC> related_; // relation types
     Array<detail::RelationTable> relations_;
+    detail::DestroyStream ended_;
     u64 rewrites_ = 0; // how often all of the state was replaced, which no mark tells
     bool has_rollback_ = false;
     WorldOptions options_;

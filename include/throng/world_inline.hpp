@@ -53,7 +53,8 @@ BasicWorld<MaxC>::BasicWorld(WorldOptions options)
       inline_capacity_((meta_bytes(options.inline_indices) - static_cast<u32>(sizeof(Meta))) / static_cast<u32>(sizeof(u32))),
       log_(options.allocator), doomed_rows_(options.allocator), moved_rows_(options.allocator), sort_order_(options.allocator),
       lists_(options.allocator), resources_(options.allocator), hooks_(options.allocator), doomed_(options.allocator),
-      removing_(options.allocator), unannounced_(options.allocator), relations_(options.allocator), options_(options) {
+      removing_(options.allocator), unannounced_(options.allocator), relations_(options.allocator), ended_(options.allocator),
+      options_(options) {
     THRONG_ASSERT(std::has_single_bit(options.block_rows) && options.block_rows >= 64 && options.block_rows <= 4096);
     THRONG_ASSERT(options.inline_indices <= MaxC);
 }
@@ -61,6 +62,7 @@ BasicWorld<MaxC>::BasicWorld(WorldOptions options)
 template <u32 MaxC>
 BasicWorld<MaxC>::~BasicWorld() {
     THRONG_ASSERT(!has_rollback_ && "a rollback ring outlives its world");
+    THRONG_ASSERT(ended_.readers == 0 && "a destroy reader outlives its world");
     for (PoolBase* pool : pools_)
         if (pool) {
             if (pool->change_stream())
@@ -356,6 +358,8 @@ bool BasicWorld<MaxC>::destroy_now(Entity entity) {
     }
     if (m->signature.intersects(streamed_))
         stream_removal(entity, m->signature, true);
+    if (ended_.readers != 0) [[unlikely]]
+        ended_.ended.push(entity);
     // Usually one entity has the last rows of all these pools, and the same types: then its slot is looked up once, and ranks are known.
     u32 moved = no_row;
     u32* moved_list = nullptr;
@@ -441,6 +445,8 @@ u32 BasicWorld<MaxC>::destroy_piece(std::span<const Entity> entities, const Sign
             log_entry(entities[i], no_component, StructureEvent::Kind::destroyed);
         if (m->signature.intersects(streamed_))
             stream_removal(entities[i], m->signature, true);
+        if (ended_.readers != 0) [[unlikely]]
+            ended_.ended.push(entities[i]);
         const u32* list = m->list();
         m->signature.for_each([&](u32 id) { *columns[id]++ = *list++; });
     }

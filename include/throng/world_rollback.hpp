@@ -17,7 +17,8 @@ namespace throng {
 /// Writes are known by their marks: what goes through a `const_cast` or a pointer kept from before the last save is not seen.
 ///
 /// Change marks and readers go on over a restore: all rows of the runs that it wrote count as changed, and for each component that an
-/// entity has lost by it readers get a removal. Only the readers' removals_max may make them start over.
+/// entity has lost by it readers get a removal, for each that has ended by it a destruction. Only the readers' own limits may make them
+/// start over.
 ///
 /// Must end before its world, which has one ring at most (asserts). Not movable. Thread rule: as the world's non-const functions.
 template <u32 MaxC = default_max_components>
@@ -114,7 +115,7 @@ private:
     World* world_;
     Array<Frame> frames_; // a ring with one place more than frames_max, for the frame that is being saved
     Array<detail::RollbackColumn> columns_;
-    Array<Entity> owners_; // scratch of restore: who may lose a component that has readers, type by type
+    Array<Entity> owners_; // scratch of restore: who may lose a component that has readers, type by type; then who may end
     Array<u32> owners_end_;
     IndexPool lists_; // row numbers of the copied slots that have more than inline_indices
     u32 first_ = 0;
@@ -360,6 +361,7 @@ Error BasicRollbackRing<MaxC>::restore(u64 number) {
             if (!world)
                 return;
             world->reset_entities();
+            ++world->ended_.resyncs;
             world->streamed_.for_each([&](u32 id) { world->pools_[id]->change_stream()->resync_all(*world->pools_[id]); });
         }
     } undo{world_};
@@ -439,6 +441,11 @@ void BasicRollbackRing<MaxC>::list_owners(const Frame& to) {
         }
         owners_end_[id] = owners_.size();
     }
+    if (world_->ended_.readers != 0)
+        for (u32 slot = 0; slot < world_->arena_.slots(); ++slot)
+            if (columns_[slots_column].is_stale(slot / LinearArena::run_cells))
+                if (const Entity entity = world_->entity_at(slot))
+                    owners_.push_back(entity);
 }
 
 /// Exchanges copies until the columns hold the frame's.
@@ -481,6 +488,9 @@ void BasicRollbackRing<MaxC>::apply(const Frame& to) {
             if (const Meta* const m = world.find(owners_[next]); !m || !m->signature.test(id))
                 pool->change_stream()->push_removal({owners_[next], m == nullptr});
     }
+    for (; next < owners_.size(); ++next)
+        if (!world.find(owners_[next]))
+            world.ended_.ended.push(owners_[next]);
     for (detail::RollbackColumn& column : columns_)
         for (u64& word : column.stale)
             word = 0;

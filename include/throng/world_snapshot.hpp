@@ -139,6 +139,7 @@ Error BasicWorld<MaxC>::restore(const Snapshot& snapshot) {
     struct Resync { // also when a copy throws
         BasicWorld& world;
         ~Resync() {
+            ++world.ended_.resyncs;
             world.streamed_.for_each([&](u32 id) { world.pools_[id]->change_stream()->resync_all(*world.pools_[id]); });
         }
     } resync{*this};

@@ -58,17 +58,8 @@ ChangeReaderState* ChangeStream::add_reader(PoolBase& pool, const ChangeReaderOp
             }
         }
     } fresh{allocator_, ::new (allocator_.allocate(sizeof(ChangeReaderState), alignof(ChangeReaderState))) ChangeReaderState(allocator_)};
-    const u32 wanted = std::bit_ceil(options.removals_max < 1 ? 1u : options.removals_max);
-    if (wanted > removals_.size()) {
-        // Entries keep their place modulo the ring's size, so they are laid out anew.
-        Array<Removal> ring(allocator_);
-        ring.resize(wanted);
-        const u64 kept = pushed_ < removals_.size() ? pushed_ : removals_.size();
-        for (u64 i = pushed_ - kept; i < pushed_; ++i)
-            ring[static_cast<std::size_t>(i & (wanted - 1))] = removal(i);
-        removals_ = std::move(ring);
-    }
-    fresh.state->read_removals = pushed_;
+    removals_.grow(options.removals_max);
+    fresh.state->read_removals = removals_.pushed();
     fold(pool); // what changed before now is for the others
     fresh.state->changed.reserve(slots_);
     fresh.state->next = readers_;
@@ -135,7 +126,7 @@ void ChangeStream::resync_all(const PoolBase& pool) {
     for (ChangeReaderState* reader = readers_; reader; reader = reader->next) {
         reader->changed.clear();
         mark_all(*reader, pool);
-        reader->read_removals = pushed_;
+        reader->read_removals = removals_.pushed();
         reader->resync = true;
     }
 }

@@ -271,6 +271,23 @@ TEST_SUITE("guide") {
         CHECK(world.get<Health>(e)->hp == 5);
     }
 
+    TEST_CASE("destructions") {
+        World world;
+        const Entity wolf = world.spawn(Health{30});
+        const std::vector<Entity> pack{wolf, world.create()};
+        const auto is_known_alive = [&](u64 id) { return id == wolf.entity_id && world.alive(wolf); };
+        // [ends]
+        DestroyReader ends{world};
+        std::map<u64, int> threat;           // by entity_id: no component of the world
+        threat[wolf.entity_id] = 5;
+        world.destroy_batch(pack);
+        if (ends.take_resync())              // after a restore of a snapshot, or more ends than the reader kept
+            std::erase_if(threat, [&](const auto& entry) { return !is_known_alive(entry.first); });
+        ends.each([&](Entity e) { threat.erase(e.entity_id); });
+        // [/ends]
+        CHECK(threat.empty());
+    }
+
     TEST_CASE("rollback") {
         World world;
         const Entity e = world.spawn(Position{0, 0, 0});
