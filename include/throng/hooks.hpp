@@ -19,6 +19,7 @@ struct Hook {
     void* closure;
     HookId id;
     u32 key;
+    u32 closure_bytes;
 };
 
 /// The hooks of one world. Lists change only between calls: what is hooked or unhooked inside a hook waits until the outermost
@@ -46,6 +47,8 @@ public:
     const Hook& operator[](u32 i) const { return hooks_[i]; }
     const Allocator& allocator() const { return hooks_.allocator(); }
 
+    /// Of the lists and of the closures.
+    u64 memory_bytes() const;
     u32 depth() const { return depth_; }
     void enter() { ++depth_; }
     void leave() {

@@ -23,13 +23,21 @@ struct Allocator {
 /// Aligned operator new and delete of the process.
 Allocator default_allocator();
 
+/// What the slabs of a SharedSlabs are made of.
+enum class SlabPages : u8 {
+    normal, ///< slabs of 256 KiB and more; blocks of up to 64 KiB come from them
+    huge,   ///< slabs of whole 2 MiB pages, aligned to them and hinted as huge to the system (Linux; else no hint); blocks of up to 1 MiB
+};
+
 /// One stock of memory for many owners that each grow and shrink a little, such as the clients of one process and their worlds: what
 /// one gives back another takes, so that their sum, which is steady, decides what is taken from upstream, and not the peaks of each.
 /// Blocks of up to 64 KiB come from slabs that grow with what is in use (by a quarter) and stay until the end; larger ones and those
 /// aligned to more than 64 bytes go upstream. Sizes are rounded up, by an eighth at most beyond 1 KiB and to 64 bytes below.
+/// With SlabPages::huge it backs one large world: blocks of its pools and slots then lie together in huge pages, which spares address
+/// translation where rows are looked up at random in tens of megabytes. Must outlive the worlds, and their snapshots.
 class SharedSlabs {
 public:
-    explicit SharedSlabs(Allocator upstream = default_allocator());
+    explicit SharedSlabs(Allocator upstream = default_allocator(), SlabPages pages = SlabPages::normal);
     /// Everything must have been given back.
     ~SharedSlabs();
     SharedSlabs(const SharedSlabs&) = delete;
@@ -38,6 +46,8 @@ public:
     Allocator allocator();
     /// Of all slabs.
     std::size_t bytes() const;
+    /// Of the blocks in them that are handed out, as rounded.
+    std::size_t used_bytes() const;
 
 private:
     struct Impl;

@@ -97,6 +97,13 @@ public:
         const u32 id = detail::known_resource_id<T>();
         return id < entries_.size() ? entries_[id].version : 0;
     }
+    /// Of the table and of the values, without what these own themselves.
+    u64 memory_bytes() const {
+        u64 bytes = u64(entries_.capacity()) * sizeof(Entry);
+        for (const Entry& entry : entries_)
+            bytes += entry.bytes;
+        return bytes;
+    }
     /// Ends all values.
     void clear() {
         for (u32 i = entries_.size(); i > 0; --i)

@@ -28,7 +28,7 @@ HookId BasicWorld<MaxC>::hook(detail::HookKind kind, u32 component, F&& f) {
                                 static_cast<Closure*>(closure)->~Closure();
                                 allocator.free(closure, sizeof(Closure), alignof(Closure));
                             },
-                            std::exchange(fresh.memory, nullptr), 0, detail::HookTable::key_of(kind, component)};
+                            std::exchange(fresh.memory, nullptr), 0, detail::HookTable::key_of(kind, component), u32(sizeof(Closure))};
     if (kind == detail::HookKind::destroy)
         ++destroy_hooks_;
     else

@@ -216,12 +216,18 @@ MemoryReport BasicWorld<MaxC>::memory_report() const {
         if (pool->change_stream())
             report.change_readers += sizeof(detail::ChangeStream) + pool->change_stream()->memory_bytes();
     }
+    report.change_readers += ended_.ended.memory_bytes();
+    report.relations = u64(relations_.capacity()) * sizeof(detail::RelationTable);
     for (const detail::RelationTable& table : relations_)
         report.relations += table.memory_bytes();
+    report.hooks = hooks_.memory_bytes();
+    report.resources = resources_.memory_bytes();
     report.log = u64(log_.capacity()) * sizeof(StructureEvent);
-    report.scratch = (u64(doomed_rows_.capacity()) + sort_order_.capacity()) * sizeof(u32) + u64(moved_rows_.capacity()) * sizeof(MovedRow);
-    report.total = report.entities + report.row_lists + report.pools + report.change_readers + report.relations + report.log;
-    report.total += report.scratch;
+    report.scratch = (u64(doomed_rows_.capacity()) + sort_order_.capacity()) * sizeof(u32) +
+                     u64(moved_rows_.capacity()) * sizeof(MovedRow) + u64(doomed_.capacity()) * sizeof(Entity) +
+                     u64(removing_.capacity()) * sizeof(detail::Removal) + u64(unannounced_.capacity()) * sizeof(detail::Unannounced);
+    report.total = report.entities + report.row_lists + report.pools + report.change_readers + report.relations + report.hooks +
+                   report.resources + report.log + report.scratch;
     return report;
 }
 

@@ -24,11 +24,13 @@ struct MemoryReport {
     u64 entities = 0;       ///< slots
     u64 row_lists = 0;      ///< row numbers of entities with more components than inline_indices
     u64 pools = 0;          ///< blocks: rows, owners, change bits; whole blocks, kept until the world ends
-    u64 change_readers = 0; ///< their sets and removal logs
+    u64 change_readers = 0; ///< their sets, and the logs of removals and destructions
     u64 relations = 0;      ///< links of relations, in pages, kept until the world ends
+    u64 hooks = 0;          ///< their functions
+    u64 resources = 0;      ///< their values
     u64 log = 0;            ///< the structural log
-    u64 scratch = 0;        ///< of destroy_batch, sort and sort_as
-    u64 total = 0;          ///< all of the above: what the allocator gave and did not get back, but for hooks and resources
+    u64 scratch = 0;        ///< of destroy_batch, sort and sort_as, and what waits for hooks
+    u64 total = 0;          ///< all of the above: what the allocator gave and did not get back
     u64 rows_used = 0;      ///< of `pools`: rows and owners in use
 };
 

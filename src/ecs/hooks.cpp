@@ -9,6 +9,14 @@ HookTable::~HookTable() {
         hook.end(hook.closure, allocator());
 }
 
+u64 HookTable::memory_bytes() const {
+    u64 bytes = (u64(hooks_.capacity()) + waiting_.capacity()) * sizeof(Hook);
+    for (const Array<Hook>* list : {&hooks_, &waiting_})
+        for (const Hook& hook : *list)
+            bytes += hook.closure_bytes;
+    return bytes;
+}
+
 u32 HookTable::first(u32 key) const {
     u32 low = 0;
     u32 high = hooks_.size();

@@ -1,4 +1,5 @@
 #include "throng/assert.hpp"
+#include "src/memory/huge_pages.hpp"
 #include "throng/memory.hpp"
 #include <bit>
 #include <mutex>
@@ -7,21 +8,21 @@
 namespace throng {
 namespace {
 
-constexpr std::size_t alignment_max = 64, block_bytes_max = 1u << 16, slab_bytes_min = 1u << 18;
-constexpr u32 small_classes = 16, classes_per_octave = 8, class_count = small_classes + 6 * classes_per_octave;
+constexpr std::size_t alignment_max = 64;
+constexpr u32 small_classes = 16, classes_per_octave = 8, class_count = small_classes + 10 * classes_per_octave; // up to 1 MiB
 
 struct SizeClass {
     u32 index;
     std::size_t bytes;
 };
 
-/// Multiples of 64 up to 1 KiB, then eight steps an octave up to 64 KiB.
+/// Multiples of 64 up to 1 KiB, then eight steps an octave.
 SizeClass size_class(std::size_t bytes) {
     if (bytes <= small_classes * 64) {
         const std::size_t index = bytes == 0 ? 0 : (bytes - 1) / 64;
         return {static_cast<u32>(index), (index + 1) * 64};
     }
-    const u32 octave = static_cast<u32>(std::bit_width(bytes - 1)) - 1; // 10 to 15
+    const u32 octave = static_cast<u32>(std::bit_width(bytes - 1)) - 1; // 10 to 19
     const std::size_t step = (std::size_t(1) << octave) / classes_per_octave;
     const std::size_t above = (bytes - 1 - (std::size_t(1) << octave)) / step;
     return {small_classes + (octave - 10) * classes_per_octave + static_cast<u32>(above), (std::size_t(1) << octave) + (above + 1) * step};
@@ -30,7 +31,7 @@ SizeClass size_class(std::size_t bytes) {
 } // namespace
 
 struct SharedSlabs::Impl {
-    explicit Impl(Allocator a) : upstream(a) {}
+    Impl(Allocator a, SlabPages p) : upstream(a), pages(p) {}
     struct Free {
         Free* next;
     };
@@ -39,13 +40,17 @@ struct SharedSlabs::Impl {
         std::size_t bytes;
     };
     Allocator upstream;
+    const SlabPages pages;
     std::mutex mutex;
     Free* free[class_count] = {};
     Slab* slabs = nullptr;
     std::byte* next = nullptr;
     std::size_t left = 0, total = 0, used = 0;
 
-    static bool shared(std::size_t bytes, std::size_t alignment) { return bytes <= block_bytes_max && alignment <= alignment_max; }
+    std::size_t block_bytes_max() const { return pages == SlabPages::huge ? std::size_t(1) << 20 : std::size_t(1) << 16; }
+    std::size_t slab_unit() const { return pages == SlabPages::huge ? huge_page_bytes : std::size_t(1) << 18; }
+    std::size_t slab_alignment() const { return pages == SlabPages::huge ? huge_page_bytes : alignment_max; }
+    bool shared(std::size_t bytes, std::size_t alignment) const { return bytes <= block_bytes_max() && alignment <= alignment_max; }
 
     void* take(std::size_t bytes) {
         const SizeClass wanted = size_class(bytes);
@@ -69,9 +74,11 @@ struct SharedSlabs::Impl {
         free[given.index] = ::new (memory) Free{free[given.index]};
     }
     void grow() {
-        const std::size_t quarter = (total / 4 + slab_bytes_min - 1) / slab_bytes_min * slab_bytes_min;
-        const std::size_t bytes = quarter < slab_bytes_min ? slab_bytes_min : quarter;
-        auto* memory = static_cast<std::byte*>(upstream.allocate(bytes, alignment_max));
+        const std::size_t quarter = (total / 4 + slab_unit() - 1) / slab_unit() * slab_unit();
+        const std::size_t bytes = quarter < slab_unit() ? slab_unit() : quarter;
+        auto* memory = static_cast<std::byte*>(upstream.allocate(bytes, slab_alignment()));
+        if (pages == SlabPages::huge)
+            advise_huge_pages(memory, bytes);
         slabs = ::new (memory) Slab{slabs, bytes};
         next = memory + alignment_max;
         left = bytes - alignment_max;
@@ -79,14 +86,15 @@ struct SharedSlabs::Impl {
     }
 };
 
-SharedSlabs::SharedSlabs(Allocator upstream) : impl_(new (upstream.allocate(sizeof(Impl), alignof(Impl))) Impl(upstream)) {}
+SharedSlabs::SharedSlabs(Allocator upstream, SlabPages pages)
+    : impl_(new (upstream.allocate(sizeof(Impl), alignof(Impl))) Impl(upstream, pages)) {}
 
 SharedSlabs::~SharedSlabs() {
     THRONG_ASSERT(impl_->used == 0);
     const Allocator upstream = impl_->upstream;
     while (Impl::Slab* slab = impl_->slabs) {
         impl_->slabs = slab->next;
-        upstream.free(slab, slab->bytes, alignment_max);
+        upstream.free(slab, slab->bytes, impl_->slab_alignment());
     }
     impl_->~Impl();
     upstream.free(impl_, sizeof(Impl), alignof(Impl));
@@ -97,14 +105,19 @@ std::size_t SharedSlabs::bytes() const {
     return impl_->total;
 }
 
+std::size_t SharedSlabs::used_bytes() const {
+    const std::lock_guard lock(impl_->mutex);
+    return impl_->used;
+}
+
 Allocator SharedSlabs::allocator() {
     const auto allocate = [](void* context, std::size_t bytes, std::size_t alignment) {
         auto* impl = static_cast<Impl*>(context);
-        return Impl::shared(bytes, alignment) ? impl->take(bytes) : impl->upstream.allocate(bytes, alignment);
+        return impl->shared(bytes, alignment) ? impl->take(bytes) : impl->upstream.allocate(bytes, alignment);
     };
     const auto free = [](void* context, void* memory, std::size_t bytes, std::size_t alignment) {
         auto* impl = static_cast<Impl*>(context);
-        if (Impl::shared(bytes, alignment))
+        if (impl->shared(bytes, alignment))
             impl->give(memory, bytes);
         else
             impl->upstream.free(memory, bytes, alignment);

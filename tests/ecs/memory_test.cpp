@@ -98,6 +98,90 @@ TEST_SUITE("ecs") {
         CHECK(resource.allocations > 50);
         CHECK(resource.live_bytes == 0);
     }
+    TEST_CASE("memory_report counts every byte, hooks and resources too") {
+        CountingResource resource;
+        {
+            World world({.allocator = allocator_from(resource)});
+            u32 wrong = world.memory_report().total != resource.live_bytes;
+            const auto check = [&](int line) {
+                const MemoryReport report = world.memory_report();
+                CAPTURE(line);
+                CHECK(report.total == resource.live_bytes);
+                wrong += report.total != resource.live_bytes;
+            };
+            world.log_structure(component_id<Point>(), true);
+            Entity entities[300];
+            world.instantiate_n(wide_prefab(allocator_from(resource), std::make_integer_sequence<int, 12>{}), entities);
+            check(__LINE__);
+            std::byte closure[200] = {};
+            const HookId hook = world.on_add<Point>([closure](World& w, Entity e, Point& p) {
+                p.y = int(closure[3]);
+                if (p.x == 1)
+                    w.on_destroy([](World&, Entity) {});
+                w.destroy(p.x == 2 ? e : Entity{});
+            });
+            const u64 hook_bytes = world.memory_report().hooks;
+            CHECK(hook_bytes > 200);
+            check(__LINE__);
+            for (int i = 0; i < 100; ++i)
+                world.add<Point>(entities[i], i, i);
+            check(__LINE__);
+            world.unhook(hook);
+            CHECK(world.memory_report().hooks + 200 < hook_bytes + 64); // the table stays, and a closure of the other hook
+            check(__LINE__);
+            world.resources().emplace<CountingResource>();
+            CHECK(world.memory_report().resources >= sizeof(CountingResource));
+            check(__LINE__);
+            world.resources().remove<CountingResource>();
+            check(__LINE__);
+            for (int i = 1; i < 50; ++i)
+                world.add<ChildOf>(entities[i * 3 + 2], entities[0]);
+            check(__LINE__);
+            {
+                ChangeReader<Point> changes(world);
+                DestroyReader ends(world);
+                world.sort<Point>([](const Point& a, const Point& b) { return a.x > b.x; });
+                world.destroy_batch(entities);
+                check(__LINE__);
+            }
+            check(__LINE__);
+            CHECK(wrong == 0);
+        }
+        CHECK(resource.live_bytes == 0);
+    }
+    TEST_CASE("a world in slabs of huge pages takes nothing from elsewhere") {
+        CountingResource resource;
+        const u64 new_before = operator_new_calls;
+        std::size_t used = 0, slab_bytes = 0;
+        u64 total = 0, destroyed = 0;
+        bool aligned = true, flat = true;
+        {
+            SharedSlabs slabs(allocator_from(resource), SlabPages::huge);
+            {
+                World world({.allocator = slabs.allocator()});
+                Entity entities[2000];
+                for (u32 round = 0; round < 10; ++round) {
+                    const std::size_t before = slabs.bytes();
+                    world.spawn_n<Point, Extra<1>, Extra<2>>(entities, [](u32, Point&, Extra<1>&, Extra<2>&) {});
+                    destroyed += world.destroy_batch(entities);
+                    flat = flat && (round == 0 || slabs.bytes() == before);
+                }
+                used = slabs.used_bytes();
+                slab_bytes = slabs.bytes();
+                total = world.memory_report().total;
+                aligned = slab_bytes % (std::size_t(2) << 20) == 0;
+            }
+            used -= slabs.used_bytes();
+        }
+        CHECK(operator_new_calls == new_before);
+        CHECK(destroyed == 20'000);
+        CHECK(aligned);
+        CHECK(flat);
+        CHECK(used >= total); // all of the world is in the slabs, and went with it
+        CHECK(used <= total * 9 / 8 + 64 * 64);
+        CHECK(resource.live_bytes == 0);
+        CHECK(resource.peak_bytes <= slab_bytes + 1024);
+    }
     TEST_CASE("E17 the default allocator is the aligned operator new") {
         const u64 before = operator_new_calls;
         World world;
