@@ -58,6 +58,9 @@ struct RelationLinks {
     u32 first = no_row;
     u32 last = no_row;
     u32 count = 0;
+
+    /// Out of the list of its target; its own sources stay.
+    void leave() { target = previous = next = no_row; }
 };
 
 /// The links of one relation type, by slot, in pages that appear when first used. All linked slots hold entities that live: the world

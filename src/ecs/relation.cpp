@@ -48,10 +48,7 @@ void RelationTable::unlink(u32 source) {
     --from.count;
     (was.previous == no_row ? from.first : at(was.previous).next) = was.next;
     (was.next == no_row ? from.last : at(was.next).previous) = was.previous;
-    RelationLinks& links_now = at(source);
-    links_now.target = no_row;
-    links_now.previous = no_row;
-    links_now.next = no_row;
+    at(source).leave();
 }
 
 void RelationTable::drop(u32 slot) {
@@ -62,9 +59,7 @@ void RelationTable::drop(u32 slot) {
     for (u32 source = links(slot).first; source != no_row;) {
         RelationLinks& links_now = at(source);
         source = links_now.next;
-        links_now.target = no_row;
-        links_now.previous = no_row;
-        links_now.next = no_row;
+        links_now.leave();
     }
     at(slot) = RelationLinks{};
 }

@@ -1,11 +1,11 @@
-#include "support.hpp"
-#include "throng/ecs.hpp"
+#include "components.hpp"
 #include <doctest/doctest.h>
 #include <memory>
 #include <string>
 #include <vector>
 
 using namespace throng;
+using ecs_test::Moody;
 
 namespace {
 struct Place {
@@ -17,24 +17,6 @@ struct Name {
 struct Marker {};
 struct Handle {
     std::unique_ptr<int> value;
-};
-struct Moody {
-    static inline int throw_in = -1; // copies until one throws
-    static inline int living = 0;
-    Moody() { count(); }
-    Moody(const Moody&) { count(); }
-    Moody(Moody&&) noexcept { ++living; }
-    Moody& operator=(const Moody&) = default;
-    ~Moody() { --living; }
-
-private:
-    static void count() {
-        if (throw_in == 0)
-            throw std::runtime_error("moody");
-        if (throw_in > 0)
-            --throw_in;
-        ++living;
-    }
 };
 } // namespace
 

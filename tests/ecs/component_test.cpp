@@ -1,5 +1,4 @@
-#include "support.hpp"
-#include "throng/ecs.hpp"
+#include "components.hpp"
 #include <cstdint>
 #include <doctest/doctest.h>
 #include <memory>
@@ -7,6 +6,7 @@
 
 using namespace throng;
 using ecs_test::AssertFailed;
+using ecs_test::Moody;
 using ecs_test::ThrowingAsserts;
 
 namespace {
@@ -22,25 +22,6 @@ struct Handle {
 };
 struct alignas(128) Wide {
     int value = 3;
-};
-struct Moody {
-    static inline int throw_in = -1; // constructions until one throws
-    static inline int living = 0;
-    int value;
-    explicit Moody(int v = 0) : value(v) { count(); }
-    Moody(const Moody& other) : value(other.value) { count(); }
-    Moody(Moody&& other) noexcept : value(other.value) { ++living; }
-    Moody& operator=(const Moody&) = default;
-    ~Moody() { --living; }
-
-private:
-    static void count() {
-        if (throw_in == 0)
-            throw std::runtime_error("moody");
-        if (throw_in > 0)
-            --throw_in;
-        ++living;
-    }
 };
 struct NoDefault {
     explicit NoDefault(int v) : value(v) {}

@@ -1,5 +1,4 @@
-#include "support.hpp"
-#include "throng/ecs.hpp"
+#include "components.hpp"
 #include <atomic>
 #include <doctest/doctest.h>
 #include <map>
@@ -9,49 +8,19 @@
 #include <vector>
 
 using namespace throng;
+using ecs_test::A;
+using ecs_test::B;
+using ecs_test::C;
+using ecs_test::mixed_world;
 using ecs_test::Random;
+using ecs_test::Tag;
 using ecs_test::ThreadsForTest;
 
 namespace {
-struct A {
-    int value;
-};
-struct B {
-    long value;
-};
-struct C {
-    std::string value;
-};
-struct Tag {};
 struct Never {
     int value;
 };
 
-/// Entities with random subsets of A, B, C and Tag; the first third has all of them.
-std::vector<Entity> mixed_world(World& world, u32 count, u64 seed) {
-    Random random{seed};
-    std::vector<Entity> entities;
-    for (u32 i = 0; i < count; ++i) {
-        const Entity e = world.create();
-        const u32 kinds = i < count / 3 ? 15 : random.below(16);
-        if (kinds & 1)
-            world.add<A>(e, int(i));
-        if (kinds & 2)
-            world.add<B>(e, long(i));
-        if (kinds & 4)
-            world.add<C>(e, std::to_string(i));
-        if (kinds & 8)
-            world.add<Tag>(e);
-        entities.push_back(e);
-        if (random.below(10) == 0) {
-            const u32 k = random.below(u32(entities.size()));
-            world.destroy(entities[k]);
-            entities[k] = entities.back();
-            entities.pop_back();
-        }
-    }
-    return entities;
-}
 
 template <class T>
 bool marked(const World& world, Entity e) {

@@ -1,5 +1,4 @@
-#include "support.hpp"
-#include "throng/ecs.hpp"
+#include "components.hpp"
 #include <doctest/doctest.h>
 #include <map>
 #include <random>
@@ -7,12 +6,10 @@
 
 using namespace throng;
 using ecs_test::AssertFailed;
+using ecs_test::Hp;
 using ecs_test::ThrowingAsserts;
 
 namespace {
-struct Hp {
-    int value = 0;
-};
 /// Sources lose it with their target; cycles are fine.
 struct Follows {
     Entity target;
@@ -32,8 +29,7 @@ static_assert(Relation<ChildOf> && Relation<Follows> && !Relation<Owner> && is_a
 using Entities = std::vector<Entity>;
 template <class R>
 Entities sources(const World& world, Entity target) {
-    Entities out;
-    world.each_source<R>(target, [&](Entity e) { out.push_back(e); });
+    Entities out = ecs_test::sources<R>(world, target);
     CHECK(out.size() == world.source_count<R>(target));
     return out;
 }
