@@ -19,6 +19,7 @@ struct MessengerConfig {
     Server* server = nullptr;       // dedicated or listen server
     Client* client = nullptr;       // a client; then neither of the others
     bool local_player = false;      // somebody plays in this process without a connection: listen server, single player
+    u64 local_layers = ~u64(0); // that the local player is on
     u32 local_bytes_max = 1u << 20; // messages that wait for dispatch(), as objects
     Allocator allocator = default_allocator();
 };
@@ -47,7 +48,7 @@ public:
     Error shared(const T& message) {
         return send_up(message_type_id<T>(), &message, true);
     }
-    /// From the server to players, the local one included where `to` says so: To::client(local_player), all, all_except, a group
+    /// From the server to players, the local one included where `to` says so: To::client(local_player), all, all_except, layers, a group
     /// that it is in (in single player: any group), observers of any entity. no_connection: a client. Else as Server::send_message.
     template <class T>
     Error to_clients(const To& to, const T& message) {

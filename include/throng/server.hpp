@@ -217,7 +217,7 @@ public:
     /// Name of a message that may arrive here and has no handler, or null.
     const char* missing_handler() const;
 
-    /// Named sets of clients, for To::group. A client that leaves is taken out.
+    /// Sets of clients for To::group, any number of them (of layers there are 64). A client that leaves is taken out.
     GroupId make_group();
     void drop_group(GroupId group);
     void add_to_group(GroupId group, ClientId client);

@@ -19,22 +19,25 @@ inline constexpr ClientId local_player = 0xffffffff;
 
 /// Who gets a message from the server. A value for the call only: it refers to the list of all_except.
 struct To {
-    enum class Kind : u8 { client, all, all_except, group, observers };
+    enum class Kind : u8 { client, all, all_except, layers, group, observers };
     Kind kind = Kind::all;
     ClientId id = 0;
     GroupId group_id = 0;
     Entity entity;
     std::span<const ClientId> except;
+    u64 any_of = 0;
 
-    static To client(ClientId client) { return {Kind::client, client, 0, {}, {}}; }
+    static To client(ClientId client) { return {Kind::client, client, 0, {}, {}, 0}; }
     static To all() { return {}; }
-    static To all_except(std::span<const ClientId> clients) { return {Kind::all_except, 0, 0, {}, clients}; }
+    static To all_except(std::span<const ClientId> clients) { return {Kind::all_except, 0, 0, {}, clients, 0}; }
     static To all_except(const ClientId& client) { return all_except(std::span(&client, 1)); }
+    /// Those that are on one of these layers at the next tick: View::set_layers.
+    static To layers(u64 any_of) { return {Kind::layers, 0, 0, {}, {}, any_of}; }
     /// The members at the next tick.
-    static To group(GroupId group) { return {Kind::group, 0, group, {}, {}}; }
+    static To group(GroupId group) { return {Kind::group, 0, group, {}, {}, 0}; }
     /// Every client that sees the entity at the next tick; if it has ended or lost Replicated by then, those that saw it at the tick
     /// before.
-    static To observers(Entity entity) { return {Kind::observers, 0, 0, entity, {}}; }
+    static To observers(Entity entity) { return {Kind::observers, 0, 0, entity, {}, 0}; }
 };
 
 /// Where a message comes from.

@@ -125,6 +125,8 @@ void TypedSender::gather() {
     client_.typed.clear();
     for (const u32 index : outbox.broad) {
         const OutMessage& message = outbox.messages[index];
+        if (message.target == To::Kind::layers && !(message.any_of & client_.layers))
+            continue;
         const auto excepted = outbox.excepted_of(message);
         if (receives(client_, message) && !std::binary_search(excepted.begin(), excepted.end(), id_))
             list.push_back(index);

@@ -53,6 +53,9 @@ Error aim(ServerState& state, const To& to, OutMessage& message) {
         outbox.excepted.append(to.except.data(), to.except.size());
         std::sort(outbox.excepted.begin() + message.who, outbox.excepted.end());
         break;
+    case To::Kind::layers:
+        message.any_of = to.any_of;
+        break;
     case To::Kind::group:
         message.who = to.group_id;
         if (!find_group(outbox, to.group_id))

@@ -13,6 +13,7 @@ struct OutMessage {
     To::Kind target = To::Kind::all;
     u32 who = 0;                  // client, group, or first of `excepted`
     u32 who_count = 0;            // of `excepted`
+    u64 any_of = 0;               // To::layers
     Entity observed;              // To::observers
     u32 first_reference = 0;      // in `references`
     u32 body = 0, body_bytes = 0; // in `bodies`

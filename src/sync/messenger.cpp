@@ -28,6 +28,8 @@ struct Messenger::Impl {
             return to.id == local_player;
         case To::Kind::all_except:
             return std::find(to.except.begin(), to.except.end(), local_player) == to.except.end();
+        case To::Kind::layers:
+            return (to.any_of & config.local_layers) != 0;
         case To::Kind::group:
             return !config.server || config.server->in_group(to.group_id, local_player);
         default:

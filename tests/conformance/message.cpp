@@ -40,6 +40,32 @@ TEST_CASE("message/group") {
     CHECK(out.ear.values("hit") == Values{2});
 }
 
+TEST_CASE("message/layers") {
+    Net net;
+    auto& red = net.join();
+    auto& both = net.join();
+    net.join(); // in none
+    constexpr u64 reds = 1, blues = u64(1) << 63;
+    net.server.view(red.id).set_layers(reds);
+    net.server.view(both.id).set_layers(reds | blues);
+    CHECK(net.server.send_message(To::layers(reds), Hit{{}, 1}) == Error::none);
+    CHECK(net.server.send_message(To::layers(blues), Hit{{}, 2}) == Error::none);
+    CHECK(net.server.send_message(To::layers(0), Hit{{}, 3}) == Error::none);
+    CHECK(net.server.send_message(To::layers(reds), Hit{{}, 4}) == Error::none);
+    net.server.view(red.id).set_layers(blues); // those of the tick count
+    net.settle();
+    CHECK(red.ear.values("hit") == Values{2});
+    CHECK(both.ear.values("hit") == Values{1, 2, 4});
+    CHECK(net.peers[2]->ear.heard.empty());
+    Messenger messages(*net.protocol, {.local_player = true, .local_layers = reds});
+    Ear local;
+    REQUIRE(messages.set_client_handlers(client_handlers(local)) == Error::none);
+    CHECK(messages.to_clients(To::layers(reds), Hit{{}, 5}) == Error::none);
+    CHECK(messages.to_clients(To::layers(blues), Hit{{}, 6}) == Error::none);
+    CHECK(messages.dispatch() == 1);
+    CHECK(local.values("hit") == Values{5});
+}
+
 TEST_CASE("message/observers") {
     Net net;
     auto& west = net.join();
