@@ -23,6 +23,7 @@ public:
 private:
     bool add(const Send& send, const Part* part, u64 gone, bool zstd, bool shared);
     bool oversize(const Send& send, const Part& part, u64 gone);
+    void prefetch_ahead(u32 i) const;
     u32 write_header(std::byte* out) const;
     bool close(Channel channel, Bytes message);
     MessageRecord& new_record();
@@ -215,10 +216,25 @@ bool Assembler::oversize(const Send& send, const Part& part, u64 gone) {
     return accepted;
 }
 
+/// Keys and payloads were written in another order, perhaps by other workers.
+void Assembler::prefetch_ahead(u32 i) const {
+    const auto key_at = [&](u32 index) -> const Key* {
+        if (index >= client_.sends.size() || client_.sends[index].key == KeyTable::none)
+            return nullptr;
+        return &state_.keys.key(client_.sends[index].key);
+    };
+    if (const Key* later = key_at(i + 6))
+        __builtin_prefetch(later);
+    if (const Key* next = key_at(i + 3))
+        for (u32 byte = 0; byte < std::min(next->first.bytes, 256u); byte += 64)
+            __builtin_prefetch(next->first.data + byte);
+}
+
 void Assembler::run() {
     const u32 first_message = client_.next_message, first_section = client_.next_section;
     bool open = true;
     for (u32 i = 0; open && i < client_.sends.size(); ++i) {
+        prefetch_ahead(i);
         const Send& send = client_.sends[i];
         if (send.key == KeyTable::none) {
             open = add(send, nullptr, send.gone, false, false);

@@ -16,6 +16,7 @@ struct Plan {
     u32 worker_index;
 
     void add(u32 index);
+    void prefetch(u32 index) const;
     void with_budget();
     u32 estimate(const ClientChunk& view, u64 lanes) const;
     bool clean() const;
@@ -52,6 +53,16 @@ void Plan::add(u32 index) {
     }
     if (unsent_gone)
         client.sends.push_back({index, KeyTable::none, unsent_gone});
+}
+
+/// The slot of the key table that add() will most likely look at.
+void Plan::prefetch(u32 index) const {
+    const ClientChunk& view = client.chunks[index];
+    const u64 lanes = wanted(view) & view.visible, full = lanes & (view.limbo | ~view.known);
+    if (lanes & ~full)
+        state.keys.prefetch(worker_index, view.chunk, view.baseline, lanes & ~full, false);
+    else if (full)
+        state.keys.prefetch(worker_index, view.chunk, 0, full, true);
 }
 
 /// Expected bytes of a chunk's sections, in 1/16: from what lanes of the chunk cost last time they were encoded.
@@ -132,8 +143,12 @@ void plan_client(Plan plan) {
     }
     if (state.config.budget_bytes && plan.worker.candidates.size())
         plan.with_budget();
-    for (const WorkerState::Candidate& candidate : plan.worker.candidates)
-        plan.add(candidate.client_chunk);
+    const u32 count = plan.worker.candidates.size();
+    for (u32 i = 0; i < count; ++i) {
+        if (i + 3 < count)
+            plan.prefetch(plan.worker.candidates[i + 3].client_chunk);
+        plan.add(plan.worker.candidates[i].client_chunk);
+    }
     client.clean = plan.worker.candidates.size() == 0 && !client.attention && plan.clean();
 }
 

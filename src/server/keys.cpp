@@ -66,19 +66,14 @@ KeyTable::Ref KeyTable::make(u32 index, u32 chunk, Tick baseline, u64 lanes, boo
     Worker& worker = workers_[index];
     const u32 at = worker.count;
     THRONG_ASSERT(at < 1u << 24);
-    if (at / block_keys == worker.blocks.size()) {
-        auto* block = reinterpret_cast<Key*>(stock_.take());
-        for (u32 i = 0; i < block_keys; ++i)
-            new (&block[i]) Key;
-        worker.blocks.push_back(block);
-    }
+    if (at / block_keys == worker.blocks.size())
+        worker.blocks.push_back(reinterpret_cast<Key*>(stock_.take()));
     ++worker.count;
-    Key& key = worker.blocks[at / block_keys][at % block_keys];
+    Key& key = *new (&worker.blocks[at / block_keys][at % block_keys]) Key;
     key.chunk = chunk;
     key.baseline = baseline;
     key.lanes = lanes;
     key.full = full;
-    key.shared.store(false, std::memory_order_relaxed);
     return index << 24 | at;
 }
 
