@@ -80,6 +80,19 @@ private:
     Error error_ = Error::none;
 };
 
+namespace detail {
+/// Brings a line of memory into the cache, for reading or for writing. The empty asm is an effect that g++ can see: without one it takes
+/// a function that only prefetches for one that does nothing, and leaves out its calls.
+inline void prefetch(const void* memory) {
+    __builtin_prefetch(memory);
+    asm volatile("");
+}
+inline void prefetch_write(const void* memory) {
+    __builtin_prefetch(memory, 1);
+    asm volatile("");
+}
+} // namespace detail
+
 /// Library version, "major.minor.patch".
 const char* version();
 

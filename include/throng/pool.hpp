@@ -145,8 +145,8 @@ public:
     void prefetch_row(u32 dense) const {
         const std::byte* const memory = block(dense >> shift_);
         const u32 k = dense & mask_;
-        __builtin_prefetch(memory + std::size_t(k) * stride_, 1);
-        __builtin_prefetch(memory + owners_offset_ + std::size_t(k) * sizeof(u32), 1);
+        detail::prefetch_write(memory + std::size_t(k) * stride_);
+        detail::prefetch_write(memory + owners_offset_ + std::size_t(k) * sizeof(u32));
     }
     /// Row of a handle, by the direct index: no_row if the entity has none. Its id and all handed out so far are below 2^32.
     u32 direct_row(Entity entity) const {

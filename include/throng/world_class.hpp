@@ -393,7 +393,7 @@ public:
     /// Brings what dense_index reads of a slot into the cache; a hint, any index is allowed.
     void prefetch(u32 entity_idx) const {
         if (entity_idx < arena_.slots())
-            __builtin_prefetch(&meta(entity_idx));
+            detail::prefetch(&meta(entity_idx));
     }
     /// Adds a value-initialised row and marks it; an existing one is returned unchanged. Null for a dead handle. The pool must
     /// exist and T be default constructible: asserts otherwise.

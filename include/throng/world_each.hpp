@@ -181,7 +181,7 @@ struct DirectRun {
         for (u32 i = 0; i < Count; ++i)
             for (u32 k = 0; k < count && i != driver; ++k)
                 if (rows[i][k] != no_row)
-                    __builtin_prefetch(pools[i]->row(rows[i][k]));
+                    detail::prefetch(pools[i]->row(rows[i][k]));
     }
     bool complete(u32 k) const {
         for (u32 i = 0; i < Count; ++i)
@@ -292,7 +292,7 @@ void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs.
             } else {
                 for (u32 k = 0; k < run; ++k) {
                     if (k + 8 < run)
-                        __builtin_prefetch(&meta(owners[k + 8]));
+                        detail::prefetch(&meta(owners[k + 8]));
                     const Meta& m = meta(owners[k]);
                     if (!m.signature.contains(s.include) || (s.excludes && m.signature.intersects(s.exclude)))
                         continue;

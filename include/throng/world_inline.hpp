@@ -348,7 +348,7 @@ bool BasicWorld<MaxC>::destroy_now(Entity entity) {
         const PoolBase& pool = *pools_[id];
         looping = looping || pool.iterating();
         pool.prefetch_row(list[position++]);
-        __builtin_prefetch(&meta(pool.owner(pool.size() - 1)), 1);
+        detail::prefetch_write(&meta(pool.owner(pool.size() - 1)));
     });
     if (looping && refuse_change(m->signature))
         return false;
@@ -436,7 +436,7 @@ u32 BasicWorld<MaxC>::destroy_piece(std::span<const Entity> entities, const Sign
     });
     for (std::size_t i = 0; i < entities.size(); ++i) {
         if (i + ahead < entities.size() && entities[i + ahead].entity_idx < arena_.slots())
-            __builtin_prefetch(&meta(entities[i + ahead].entity_idx), 1);
+            detail::prefetch_write(&meta(entities[i + ahead].entity_idx));
         Meta* const m = find(entities[i]);
         if (!m || m->dying)
             continue;
@@ -460,7 +460,7 @@ u32 BasicWorld<MaxC>::destroy_piece(std::span<const Entity> entities, const Sign
         const u32 moves = pools_[id]->ops().erase_rows(*pools_[id], doomed, count, moved_rows_.data());
         for (u32 i = 0; i < moves; ++i) {
             if (i + ahead < moves)
-                __builtin_prefetch(&meta(moved_rows_[i + ahead].owner), 1);
+                detail::prefetch_write(&meta(moved_rows_[i + ahead].owner));
             row_moved(moved_rows_[i].owner, id, moved_rows_[i].dense);
         }
     });

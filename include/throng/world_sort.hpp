@@ -47,7 +47,7 @@ void BasicWorld<MaxC>::reorder_rows(PoolBase& pool, u32* from) {
     const u32 id = pool.component(), rows = pool.size();
     for (u32 i = 0; i < rows; ++i) {
         if (i + ahead < rows)
-            __builtin_prefetch(&meta(pool.owner(from[i + ahead])), 1);
+            detail::prefetch_write(&meta(pool.owner(from[i + ahead])));
         if (from[i] != i)
             row_moved(pool.owner(from[i]), id, i);
     }
@@ -99,7 +99,7 @@ void BasicWorld<MaxC>::align_pools(PoolBase* const* pools, u32 count) {
     const auto in_all = [&](const PoolBase& pool, u32 row) {
         constexpr u32 ahead = 16;
         if (row + ahead < pool.size())
-            __builtin_prefetch(&meta(pool.owner(row + ahead)));
+            detail::prefetch(&meta(pool.owner(row + ahead)));
         return meta(pool.owner(row)).signature.contains(all);
     };
     u32 common = 0;

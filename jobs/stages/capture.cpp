@@ -142,7 +142,7 @@ void Capture::find_rows(u32 index, u64 lanes) {
         if (dense == no_row)
             continue;
         rows_of[index][count] = static_cast<const std::byte*>(pool->row(dense));
-        __builtin_prefetch(rows_of[index][count]);
+        detail::prefetch(rows_of[index][count]);
         ++count;
         lanes_with[index] |= u64(1) << lane;
     }
@@ -282,20 +282,20 @@ void prefetch_ahead(ServerState& state, i64 i, u32 begin, u32 end) {
     if (in_piece(i + chunks_ahead)) {
         const Chunk& later = chunk_at(i + chunks_ahead);
         state.mirror.prefetch(later.number);
-        __builtin_prefetch(&later.structural);
-        __builtin_prefetch(&later.rows);
-        __builtin_prefetch(&state.fresh[later.number * lane_count], 1);
+        detail::prefetch(&later.structural);
+        detail::prefetch(&later.rows);
+        detail::prefetch_write(&state.fresh[later.number * lane_count]);
         for (u32 at = 0; at < components; at += 8)
-            __builtin_prefetch(&state.touched[later.number * components + at], 1);
+            detail::prefetch_write(&state.touched[later.number * components + at]);
     }
     if (in_piece(i + 1)) {
         const Chunk& next = chunk_at(i + 1);
         const u64 lanes = fresh_lanes(state, next.number);
         for (u64 left = lanes; left; left &= left - 1)
-            __builtin_prefetch(state.fresh_row(next.number * lane_count + static_cast<u32>(std::countr_zero(left))));
+            detail::prefetch(state.fresh_row(next.number * lane_count + static_cast<u32>(std::countr_zero(left))));
         state.mirror.prefetch_rows(next, lanes);
         for (u32 line = 0; line < 512; line += 64)
-            __builtin_prefetch(next.undo + next.undo_end + line, 1);
+            detail::prefetch_write(next.undo + next.undo_end + line);
     }
 }
 

@@ -148,7 +148,7 @@ void prefetch_ahead(ServerState& state, i64 i, u32 begin, u32 end) {
     const auto key_at = [&](i64 index) -> const Key& { return state.keys.key(state.key_order[static_cast<u32>(index)]); };
     const auto in_piece = [&](i64 index) { return index >= begin && index < end; };
     if (in_piece(i + keys_ahead))
-        __builtin_prefetch(&key_at(i + keys_ahead));
+        detail::prefetch(&key_at(i + keys_ahead));
     if (in_piece(i + 6))
         state.mirror.prefetch(key_at(i + 6).chunk);
     if (in_piece(i + 4))

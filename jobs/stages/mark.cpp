@@ -111,7 +111,7 @@ void find_lanes(ServerState& state, u64 marks, u32 first, const u32* owners, Bat
         state.touch_chunk(place / lane_count);
         __atomic_store_n(&state.fresh[place], u8(1), __ATOMIC_RELAXED);
         batch.to[batch.count] = state.fresh_row(place);
-        __builtin_prefetch(batch.to[batch.count], 1);
+        detail::prefetch_write(batch.to[batch.count]);
         batch.dense[batch.count] = first + row;
         batch.owners[batch.count] = owner;
         ++batch.count;

@@ -106,37 +106,37 @@ public:
     /// Brings what encoding reads of the present state into the cache.
     void prefetch_rows(const Chunk& chunk, u64 lanes) const {
         for (; lanes; lanes &= lanes - 1)
-            __builtin_prefetch(row(chunk, static_cast<u32>(__builtin_ctzll(lanes))));
+            detail::prefetch(row(chunk, static_cast<u32>(__builtin_ctzll(lanes))));
         for (u32 c = 0; c < component_count_; c += 2) // 64 bytes
-            __builtin_prefetch(chunk.headers + c);
+            detail::prefetch(chunk.headers + c);
     }
     /// Brings what past() reads into the cache: first what says where it is, a little later the rows themselves.
     void prefetch_past_table(const Chunk& chunk) const {
-        __builtin_prefetch(&chunk.rows);
-        __builtin_prefetch(chunk.ticks);
+        detail::prefetch(&chunk.rows);
+        detail::prefetch(chunk.ticks);
         for (u32 version = 0; version < history_max; version += 8)
-            __builtin_prefetch(chunk.version_dirty + version);
-        __builtin_prefetch(chunk.undo_start);
-        __builtin_prefetch(chunk.undo_bytes);
-        __builtin_prefetch(chunk.undo_headers);
+            detail::prefetch(chunk.version_dirty + version);
+        detail::prefetch(chunk.undo_start);
+        detail::prefetch(chunk.undo_bytes);
+        detail::prefetch(chunk.undo_headers);
     }
     void prefetch_past(const Chunk& chunk, Tick baseline) const {
         const u32 version = first_after(chunk, baseline);
         const std::byte* begin = chunk.undo + chunk.undo_start[version];
         for (u32 byte = 0; byte < chunk.undo_bytes[version]; byte += 64)
-            __builtin_prefetch(begin + byte);
+            detail::prefetch(begin + byte);
     }
     /// Brings what interest, plan and acks read of a chunk into the cache.
     void prefetch(u32 number) const {
         const Chunk* chunk = chunks_[number];
-        __builtin_prefetch(chunk);
-        __builtin_prefetch(chunk->earlier);
+        detail::prefetch(chunk);
+        detail::prefetch(chunk->earlier);
     }
     void prefetch_places(u32 number) const {
         const Chunk* chunk = chunks_[number];
-        __builtin_prefetch(chunk);
-        __builtin_prefetch(&chunk->places);
-        __builtin_prefetch(chunk->places.b);
+        detail::prefetch(chunk);
+        detail::prefetch(&chunk->places);
+        detail::prefetch(chunk->places.b);
     }
     /// Stores the bytes of an opaque lane; returns true if they differ from the present ones, or if `inserted`: then they count
     /// as changed in any case.

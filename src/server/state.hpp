@@ -298,7 +298,7 @@ inline void promote_baseline(ClientChunk& view, const Chunk& chunk, Tick now) {
 inline void prefetch_chunks(const ClientState& client) {
     const u32 count = client.chunks.size() < 32 ? client.chunks.size() : 32;
     for (u32 i = 0; i < count; ++i)
-        __builtin_prefetch(client.chunks.data() + i, 1);
+        detail::prefetch_write(client.chunks.data() + i);
 }
 
 ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint);

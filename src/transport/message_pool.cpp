@@ -27,7 +27,7 @@ Message* MessagePool::take(Shard& shard, u32 first_class, u32 last_class) {
     for (u32 c = first_class; c <= last_class; ++c)
         if (Message* message = shard.free[c]) {
             shard.free[c] = message->next;
-            __builtin_prefetch(message->next, 1); // its link is read next time, and is cold
+            detail::prefetch_write(message->next); // its link is read next time, and is cold
             return message;
         }
     return nullptr;
