@@ -28,6 +28,7 @@ struct BlockSummary {
     u64 fresh;   ///< written since marks were cleared and rows were saved, whichever came last
     u64 seen;    ///< of what was saved: marks not cleared yet
     u64 written; ///< of what was cleared: rows not saved yet
+    u64 order;   ///< a name of the owners of the rows and their places, the same for blocks known to be in step; 0: none
 };
 
 /// A row that went into the hole of a removed one: whose it is, and where it is now.
@@ -41,8 +42,8 @@ struct ComponentOps {
     u32 size;
     u32 stride; ///< bytes from row to row: size, or 0 for tags
     u32 alignment;
-    bool copyable;                       ///< copy and fill are there
-    bool direct;                         ///< direct_index of the type
+    bool copyable; ///< copy and fill are there
+    bool direct;   ///< direct_index of the type
     const detail::RelationOps* relation; ///< null for types that are none
     /// Replaces the handles inside a row. Null unless maps_entities.
     void (*map_entities)(void* row, const EntityMap& map);
@@ -147,6 +148,15 @@ public:
         const u32 k = dense & mask_;
         detail::prefetch_write(memory + std::size_t(k) * stride_);
         detail::prefetch_write(memory + owners_offset_ + std::size_t(k) * sizeof(u32));
+        detail::prefetch_write(memory + changes_offset_ + std::size_t(k >> 6) * sizeof(u64));
+    }
+    /// Brings what a loop that marks touches first in a block into the cache: nothing else foresees these lines.
+    void prefetch_block(u32 block_index) const {
+        const std::byte* const memory = block(block_index);
+        for (u32 line = 0; line < 4; ++line)
+            detail::prefetch_write(memory + line * 64);
+        for (u32 offset = changes_offset_; offset <= summary_offset_; offset += 64)
+            detail::prefetch_write(memory + offset);
     }
     /// Row of a handle, by the direct index: no_row if the entity has none. Its id and all handed out so far are below 2^32.
     u32 direct_row(Entity entity) const {
@@ -178,22 +188,36 @@ public:
     ~PoolBase();
 
     // --- for the world -------------------------------------------------------------------------------------------------
+    /// Why a structural change of this pool has more to do than to move rows.
+    enum Watch : u8 { watch_logged = 1, watch_streamed = 2, watch_hooked = 4 };
+    /// A set of Watch; 0 for most pools.
+    u8 watch() const { return watch_; }
+    void set_watch(u8 reasons) { watch_ = reasons; }
+    /// Whether the block has the same owners at the same places as that of `other`, a pool of the same world. What a comparison of the
+    /// columns found is kept until rows move, as a number out of `orders` (of the world) that both blocks get. Any thread, while
+    /// structure stands still.
+    bool in_step(const PoolBase& other, u32 block_index, u64& orders) const;
     void begin_iteration() const { __atomic_fetch_add(&iterating_, 1u, __ATOMIC_RELAXED); }
     void end_iteration() const { __atomic_fetch_sub(&iterating_, 1u, __ATOMIC_RELAXED); }
     /// Place of the row after the last one; reserve_rows came before.
     void* next_row() { return block(size_ >> shift_) + std::size_t(size_ & mask_) * stride_; }
     /// Makes the row built at next_row() a row: owner set, marked changed; reserve_direct came before. Returns its number.
     u32 commit_row(u32 owner_idx, u64 entity_id) {
-        const u32 dense = size_++;
         if (direct_) [[unlikely]]
-            set_direct(owner_idx, u64(u32(entity_id)) << 32 | dense);
+            set_direct(owner_idx, u64(u32(entity_id)) << 32 | size_);
+        return commit_unindexed(owner_idx);
+    }
+    /// The same for a type without a direct index.
+    u32 commit_unindexed(u32 owner_idx) {
+        const u32 dense = size_++;
         const u32 k = dense & mask_;
         std::byte* const memory = block(dense >> shift_);
-        const u32 summary = summary_offset_;
+        BlockSummary& tail = *reinterpret_cast<BlockSummary*>(memory + summary_offset_);
         u64* const words = reinterpret_cast<u64*>(memory + changes_offset_);
         reinterpret_cast<u32*>(memory + owners_offset_)[k] = owner_idx;
         words[k >> 6] |= u64(1) << (k & 63);
-        *reinterpret_cast<u64*>(memory + summary) |= u64(1) << (k >> 6);
+        tail.fresh |= u64(1) << (k >> 6);
+        tail.order = 0;
         return dense;
     }
     /// What the readers of changes of this type share; null without any.
@@ -267,6 +291,10 @@ protected:
         s.fresh &= ~runs;
         s.written &= ~runs;
     }
+    /// Loops that only read give names, too.
+    u64& order(u32 block_index) const { return reinterpret_cast<BlockSummary*>(block(block_index) + summary_offset_)->order; }
+    /// Ends the names of the blocks of rows [begin, end).
+    void end_orders(u32 begin, u32 end);
     static void or_shared(u64& word, u64 bits) {
         // Testing first keeps the line shared between the threads when the bits are set already.
         if ((__atomic_load_n(&word, __ATOMIC_RELAXED) & bits) != bits)
@@ -308,6 +336,7 @@ protected:
     mutable u32 iterating_ = 0;
     ComponentId component_;
     bool direct_;
+    u8 watch_ = 0;
     const ComponentOps* ops_;
     detail::ChangeStream* stream_ = nullptr;
     Array<u64*> direct_pages_; ///< by entity_idx: low half the row, high half the low half of the owner's entity_id
@@ -341,6 +370,13 @@ public:
         else
             return ::new (place) T{std::forward<A>(args)...};
     }
+    /// commit_row, which knows the type.
+    u32 commit_next(u32 owner_idx, u64 entity_id) {
+        if constexpr (direct_index<T>)
+            return commit_row(owner_idx, entity_id);
+        else
+            return commit_unindexed(owner_idx);
+    }
 
 private:
     template <class U>
@@ -361,6 +397,7 @@ u32 erase_row(PoolBase& pool, u32 dense) {
     u64& from_word = reinterpret_cast<u64*>(from + changes)[(last & mask) >> 6];
     const u64 changed = from_word >> (last & 63) & 1;
     from_word &= ~(u64(1) << (last & 63));
+    reinterpret_cast<BlockSummary*>(from + summary)->order = 0;
     if (dense == last) {
         if constexpr (!std::is_trivially_destructible_v<T>)
             (reinterpret_cast<T*>(from) + (last & mask))->~T();
@@ -370,7 +407,9 @@ u32 erase_row(PoolBase& pool, u32 dense) {
     const u32 k = dense & mask;
     u64& word = reinterpret_cast<u64*>(to + changes)[k >> 6];
     word = (word & ~(u64(1) << (k & 63))) | changed << (k & 63);
-    *reinterpret_cast<u64*>(to + summary) |= u64(1) << (k >> 6);
+    BlockSummary& tail = *reinterpret_cast<BlockSummary*>(to + summary);
+    tail.fresh |= u64(1) << (k >> 6);
+    tail.order = 0;
     const u32 moved = reinterpret_cast<const u32*>(from + owners)[last & mask];
     reinterpret_cast<u32*>(to + owners)[k] = moved;
     if constexpr (direct_index<T>)
@@ -380,10 +419,10 @@ u32 erase_row(PoolBase& pool, u32 dense) {
         std::memcpy(to + std::size_t(k) * sizeof(T), from + std::size_t(last & mask) * sizeof(T), sizeof(T));
     } else {
         T* const hole = reinterpret_cast<T*>(to) + k;
-        T* const tail = reinterpret_cast<T*>(from) + (last & mask);
+        T* const survivor = reinterpret_cast<T*>(from) + (last & mask);
         hole->~T();
-        ::new (static_cast<void*>(hole)) T(std::move(*tail));
-        tail->~T();
+        ::new (static_cast<void*>(hole)) T(std::move(*survivor));
+        survivor->~T();
     }
     return moved;
 }
@@ -428,7 +467,9 @@ u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved) {
         const u64 changed = reinterpret_cast<const u64*>(source + changes)[row >> 6] >> (row & 63) & 1;
         u64& word = reinterpret_cast<u64*>(target + changes)[k >> 6];
         word = (word & ~(u64(1) << (k & 63))) | changed << (k & 63);
-        *reinterpret_cast<u64*>(target + summary) |= u64(1) << (k >> 6);
+        BlockSummary& tail_of_target = *reinterpret_cast<BlockSummary*>(target + summary);
+        tail_of_target.fresh |= u64(1) << (k >> 6);
+        tail_of_target.order = 0;
         if constexpr (is_tag<T>) {
         } else if constexpr (std::is_trivially_copyable_v<T>) {
             std::memcpy(target + std::size_t(k) * sizeof(T), source + std::size_t(row) * sizeof(T), sizeof(T));
@@ -442,6 +483,7 @@ u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved) {
     }
     pool.size_ = tail;
     pool.drop_marks(end);
+    pool.end_orders(tail, end);
     return moves;
 }
 

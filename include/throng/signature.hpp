@@ -22,8 +22,13 @@ public:
     /// Number of members below `id`, itself not counted.
     constexpr u32 rank(u32 id) const {
         u32 below = count_bits(words_[id >> 6] & ((u64(1) << (id & 63)) - 1));
-        for (u32 w = 0; w < id >> 6; ++w)
-            below += count_bits(words_[w]);
+        if constexpr (word_count <= 4) { // no loop for what is one or two counts
+            for (u32 w = 0; w + 1 < word_count; ++w)
+                below += w < id >> 6 ? count_bits(words_[w]) : 0;
+        } else {
+            for (u32 w = 0; w < id >> 6; ++w)
+                below += count_bits(words_[w]);
+        }
         return below;
     }
     constexpr u32 count() const {

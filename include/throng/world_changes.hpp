@@ -226,6 +226,7 @@ detail::ChangeReaderState* BasicWorld<MaxC>::add_change_reader(PoolBase& pool, c
     detail::ChangeReaderState* const state = pool.change_stream()->add_reader(pool, options);
     undo.pool = nullptr;
     streamed_.set(pool.component());
+    update_watch(pool.component());
     return state;
 }
 
@@ -236,6 +237,7 @@ void BasicWorld<MaxC>::drop_change_reader(PoolBase& pool, detail::ChangeReaderSt
     sync_changes(pool.component());
     end_change_stream(pool);
     streamed_.reset(pool.component());
+    update_watch(pool.component());
 }
 
 template <u32 MaxC>

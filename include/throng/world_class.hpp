@@ -178,7 +178,7 @@ public:
         using Component = std::remove_cvref_t<T>;
         if (Component* const found = mut<Component>(entity)) {
             *found = std::forward<T>(value);
-            return any_hooks_ && hooked_.test(component_id<Component, MaxC>()) ? notify_change<Component>(entity) : found;
+            return hooked_.test(component_id<Component, MaxC>()) ? notify_change<Component>(entity) : found;
         }
         return add<std::remove_cvref_t<T>>(entity, std::forward<T>(value));
     }
@@ -193,13 +193,7 @@ public:
     }
     /// False if the handle is dead or the component absent.
     template <class T>
-    bool remove(Entity entity) {
-        const u32 id = detail::known_component_id<T, MaxC>();
-        Meta* m = find(entity);
-        if (!m || id >= MaxC || !m->signature.test(id))
-            return false;
-        return remove_row(*m, entity, id);
-    }
+    bool remove(Entity entity);
 
     // --- hooks ---------------------------------------------------------------------------------------------------------
     // f(World&, Entity) or f(World&, Entity, T&) is called at once, on the thread of the change, in order of registration. It may
@@ -437,6 +431,7 @@ public:
             logged_.set(id);
         else
             logged_.reset(id);
+        update_watch(id);
     }
     /// In order of occurrence. Good until the next structural change.
     std::span<const StructureEvent> structure_log() const { return {log_.data(), log_.size()}; }
@@ -523,15 +518,48 @@ private:
     u32 list_capacity(const Meta& m) const { return m.overflow_log2 != 0 ? u32(1) << m.overflow_log2 : inline_capacity_; }
     /// log2 of the overflow list for `count` row numbers; 0 if they fit inline.
     u32 overflow_log2_for(u32 count) const;
-    void ensure_list(Meta& m, u32 count);
-    void insert_index(Meta& m, u32 id, u32 dense);
-    void erase_index(Meta& m, u32 id);
+    void ensure_list(Meta& m, u32 count) {
+        if (count > list_capacity(m)) [[unlikely]]
+            grow_list(m, count);
+    }
+    void grow_list(Meta& m, u32 count);
+    void insert_index(Meta& m, u32 id, u32 dense) { insert_index_at(m, id, m.signature.rank(id), dense); }
+    /// position: the rank of the id.
+    void insert_index_at(Meta& m, u32 id, u32 position, u32 dense) {
+        u32* const list = m.list();
+        if (position < m.count)
+            std::memmove(list + position + 1, list + position, (m.count - position) * sizeof(u32));
+        list[position] = dense;
+        ++m.count;
+        m.signature.set(id);
+        ++index_inserts_;
+    }
+    void erase_index(Meta& m, u32 id) { erase_index_at(m, id, m.signature.rank(id)); }
+    void erase_index_at(Meta& m, u32 id, u32 position) {
+        u32* const list = m.list();
+        --m.count;
+        if (position < m.count)
+            std::memmove(list + position, list + position + 1, (m.count - position) * sizeof(u32));
+        m.signature.reset(id);
+    }
+    /// erase(row) takes it out of its pool, and returns the owner of the one that moved there.
+    template <class Erase>
+    void take_row(Meta& m, u32 id, Erase&& erase) {
+        const u32 position = m.signature.rank(id);
+        const u32 dense = m.list()[position];
+        erase_index_at(m, id, position);
+        row_moved(erase(dense), id, dense);
+    }
+    /// After a change of what is logged, streamed or hooked.
+    void update_watch(u32 id);
     PoolBase* ensure_pool(ComponentId id, const ComponentOps& ops) {
         if (id < MaxC && pools_[id]) [[likely]]
             return pools_[id];
         return make_pool(id, ops);
     }
     PoolBase* make_pool(ComponentId id, const ComponentOps& ops);
+    /// Room in the direct index for one more entity.
+    void reserve_slot_index(u32 id) { pools_[id]->reserve_direct(u64(arena_.slots()) + 1); }
 
     bool frozen() const { return __atomic_load_n(&frozen_, __ATOMIC_RELAXED) != 0; }
     /// True, after an assertion, if entities may not be made or ended now.
@@ -543,9 +571,12 @@ private:
     bool has_room(u64 count) const { return count + entity_count_ <= options_.entities_max && count <= (~u64(0) >> 1) - last_entity_id_; }
     /// The same for the rows of a pool.
     bool refuse_change(const PoolBase& pool) const {
-        THRONG_ASSERT(!frozen() && "no structural change inside a parallel loop");
-        THRONG_ASSERT(!pool.iterating() && "no structural change of a pool inside a loop over it");
-        return frozen() || pool.iterating();
+        const bool parallel = frozen(), looping = pool.iterating();
+        if (!(parallel | looping)) [[likely]]
+            return false;
+        THRONG_ASSERT(!parallel && "no structural change inside a parallel loop");
+        THRONG_ASSERT(!looping && "no structural change of a pool inside a loop over it");
+        return true;
     }
     bool refuse_change(const Signature<MaxC>& signature) const;
     /// True, after an assertion, where the state of the world is one that no snapshot may hold or replace.
@@ -682,6 +713,7 @@ private:
     detail::DestroyStream ended_;
     u64 rewrites_ = 0; // how often all of the state was replaced, which no mark tells
     bool has_rollback_ = false;
+    mutable u64 orders_ = 0; // names of the orders of blocks handed out so far
     WorldOptions options_;
 };
 

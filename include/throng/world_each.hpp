@@ -149,6 +149,8 @@ void visit_one(const BasicWorld<MaxC>& world, PoolBase& pool, u32 begin, u32 end
         const u32 k = pool.place_of(begin);
         const u32 room = pool.block_rows() - k;
         const u32 count = end - begin < room ? end - begin : room;
+        if (begin + count < end)
+            pool.prefetch_block(pool.block_of(begin + count));
         mark_run<Term<T>::writes, Shared>(pool, begin, begin + count, true);
         call_run<T>(world, f, pool.owners(pool.block_of(begin)) + k, count, term_row<T>(pool, begin));
         begin += count;
@@ -237,8 +239,8 @@ bool BasicWorld<MaxC>::select(Filter<With<Ws...>, Without<Xs...>>, detail::Selec
     return true;
 }
 
-// Rows are visited in runs of up to 64. When the run's entities sit at the same row numbers in all pools, which is usual for
-// types that are made and destroyed together (sort_as brings it about), one comparison of owner columns replaces 64 lookups.
+// Rows are visited in runs: whole blocks where the entities sit at the same row numbers in all pools, which is usual for types that
+// are made and destroyed together (sort_as brings it about), else up to 64, for which one comparison of owner columns is tried.
 template <u32 MaxC>
 template <class... Ts, class... Ws, class... Xs, class F>
 void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs...>> filter, F& f) const {
@@ -261,21 +263,36 @@ void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs.
         constexpr bool all_direct =
             sizeof...(Ws) == 0 && ((direct_index<typename detail::Term<Ts>::Component> && !detail::Term<Ts>::optional) && ...);
         const PoolBase& lead = *s.pools[s.driver];
+        u32 apart_until = begin; // rows before this are known not to be in step
         while (begin < end) {
-            const u32 run = end - begin < 64 ? end - begin : 64;
             const u32 block = lead.block_of(begin);
             const u32 place = lead.place_of(begin);
             const u32* const owners = lead.owners(block) + place;
             // Where the run's rows of each pool are: at the lead's row numbers, nowhere, or to be looked up one by one.
             bool same[count];
-            bool straight = !s.excludes;
-            for (u32 i = 0; i < count; ++i) {
-                const PoolBase* const pool = s.pools[i];
-                same[i] = i == s.driver ||
-                          (pool && begin + run <= pool->size() && std::memcmp(owners, pool->owners(block) + place, run * sizeof(u32)) == 0);
-                straight = straight && (same[i] || (optional[i] && (!pool || pool->size() == 0)));
+            const auto compare = [&](auto&& in_step) {
+                bool straight = !s.excludes;
+                for (u32 i = 0; i < count; ++i) {
+                    const PoolBase* const pool = s.pools[i];
+                    same[i] = i == s.driver || (pool && in_step(*pool));
+                    straight = straight && (same[i] || (optional[i] && (!pool || pool->size() == 0)));
+                }
+                return straight;
+            };
+            u32 run = lead.block_rows() - place < end - begin ? lead.block_rows() - place : end - begin;
+            bool straight = begin >= apart_until && !s.excludes &&
+                            compare([&](const PoolBase& pool) { return lead.in_step(pool, block, orders_); });
+            if (!straight) {
+                apart_until = begin < apart_until ? apart_until : begin + run;
+                run = run < 64 ? run : 64;
+                straight = compare([&](const PoolBase& pool) {
+                    return begin + run <= pool.size() && std::memcmp(owners, pool.owners(block) + place, run * sizeof(u32)) == 0;
+                });
             }
             if (straight) {
+                for (u32 i = 0; i < count && begin + run < end && place + run == lead.block_rows(); ++i)
+                    if (same[i] && block + 1 < s.pools[i]->block_count())
+                        s.pools[i]->prefetch_block(block + 1);
                 ((same[I] ? detail::mark_run<detail::Term<Ts>::writes, Shared>(*s.pools[I], begin, begin + run, I == s.driver) : void()),
                  ...);
                 detail::call_run<Ts...>(*this, body, owners, run, (same[I] ? detail::term_row<Ts>(*s.pools[I], begin) : nullptr)...);

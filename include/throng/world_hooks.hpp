@@ -33,6 +33,8 @@ HookId BasicWorld<MaxC>::hook(detail::HookKind kind, u32 component, F&& f) {
         ++destroy_hooks_;
     else
         hooked_.set(component);
+    if (component < MaxC)
+        update_watch(component);
     any_hooks_ = true;
     return hooks_.add(made);
 }
@@ -58,6 +60,7 @@ bool BasicWorld<MaxC>::unhook(HookId id) {
             any = any || hooks_.any(detail::HookTable::key_of(kind, component));
         if (!any && !related_.test(component))
             hooked_.reset(component);
+        update_watch(component);
     }
     any_hooks_ = destroy_hooks_ != 0 || hooked_.any();
     return true;

@@ -86,7 +86,17 @@ PoolBase* BasicWorld<MaxC>::make_pool(ComponentId id, const ComponentOps& ops) {
         hooked_.set(id);
         any_hooks_ = true;
     }
-    return pools_[id] = static_cast<PoolBase*>(memory);
+    pools_[id] = static_cast<PoolBase*>(memory);
+    update_watch(id);
+    return pools_[id];
+}
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::update_watch(u32 id) {
+    if (pools_[id])
+        pools_[id]->set_watch(static_cast<u8>((logged_.test(id) ? PoolBase::watch_logged : 0) |
+                                              (streamed_.test(id) ? PoolBase::watch_streamed : 0) |
+                                              (hooked_.test(id) ? PoolBase::watch_hooked : 0)));
 }
 
 template <u32 MaxC>
@@ -98,9 +108,7 @@ u32 BasicWorld<MaxC>::overflow_log2_for(u32 count) const {
 }
 
 template <u32 MaxC>
-void BasicWorld<MaxC>::ensure_list(Meta& m, u32 count) {
-    if (count <= list_capacity(m)) [[likely]]
-        return;
+void BasicWorld<MaxC>::grow_list(Meta& m, u32 count) {
     const u32 log2 = overflow_log2_for(count);
     u32* const list = lists_.take(log2);
     std::memcpy(list, m.list(), m.count * sizeof(u32));
@@ -108,27 +116,6 @@ void BasicWorld<MaxC>::ensure_list(Meta& m, u32 count) {
         lists_.give(m.overflow_list(), m.overflow_log2);
     m.set_overflow_list(list);
     m.overflow_log2 = static_cast<u8>(log2);
-}
-
-template <u32 MaxC>
-void BasicWorld<MaxC>::insert_index(Meta& m, u32 id, u32 dense) {
-    u32* const list = m.list();
-    const u32 position = m.signature.rank(id);
-    for (u32 i = m.count; i > position; --i)
-        list[i] = list[i - 1];
-    list[position] = dense;
-    ++m.count;
-    m.signature.set(id);
-    ++index_inserts_;
-}
-
-template <u32 MaxC>
-void BasicWorld<MaxC>::erase_index(Meta& m, u32 id) {
-    u32* const list = m.list();
-    --m.count;
-    for (u32 i = m.signature.rank(id); i < m.count; ++i)
-        list[i] = list[i + 1];
-    m.signature.reset(id);
 }
 
 template <u32 MaxC>
@@ -188,14 +175,16 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
             return {};
         PoolBase* const pools[count] = {
             ensure_pool(component_id<std::remove_cvref_t<Ts>, MaxC>(), component_ops<std::remove_cvref_t<Ts>>)...};
+        u32 watch = 0;
         for (PoolBase* pool : pools) {
             if (refuse_change(*pool))
                 return {};
+            watch |= pool->watch();
             pool->reserve_rows(1);
-            pool->reserve_direct(u64(arena_.slots()) + 1);
         }
+        ((direct_index<std::remove_cvref_t<Ts>> ? reserve_slot_index(component_id<std::remove_cvref_t<Ts>, MaxC>()) : void()), ...);
         arena_.reserve(1);
-        const bool logged = shape.signature.intersects(logged_);
+        const bool logged = (watch & PoolBase::watch_logged) != 0;
         if (logged) [[unlikely]]
             log_.reserve_extra(count);
         const u32 log2 = overflow_log2_for(count);
@@ -211,13 +200,16 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
         if (log2 != 0)
             m.set_overflow_list(lists_.take(log2));
         u32* const list = m.list();
-        for (u32 i = 0; i < count; ++i)
-            list[shape.positions[i]] = pools[i]->commit_row(entity.entity_idx, entity.entity_id);
+        next = 0;
+        ((list[shape.positions[next]] =
+              static_cast<Pool<std::remove_cvref_t<Ts>>*>(pools[next])->commit_next(entity.entity_idx, entity.entity_id),
+          ++next),
+         ...);
         if (logged) [[unlikely]]
             for (PoolBase* pool : pools)
                 if (logged_.test(pool->component()))
                     log_entry(entity, pool->component(), StructureEvent::Kind::added);
-        if (any_hooks_) [[unlikely]]
+        if ((watch & PoolBase::watch_hooked) != 0) [[unlikely]]
             notify_spawned_one(shape.signature, entity);
         return entity;
     }
@@ -231,26 +223,48 @@ T* BasicWorld<MaxC>::add(Entity entity, A&&... args) {
     if (!m || id >= MaxC)
         return nullptr;
     Pool<T>* const pool = static_cast<Pool<T>*>(ensure_pool(id, component_ops<T>));
+    const u32 position = m->signature.rank(id);
     if (m->signature.test(id))
-        return &(*pool)[m->list()[m->signature.rank(id)]];
+        return &(*pool)[m->list()[position]];
     if (!pool || m->dying || refuse_change(*pool))
         return nullptr;
     // Everything that can fail comes first.
     pool->reserve_rows(1);
-    pool->reserve_direct(arena_.slots());
+    if constexpr (direct_index<T>)
+        pool->reserve_direct(arena_.slots());
     ensure_list(*m, m->count + 1u);
-    if (logged_.test(id))
+    const bool watched = pool->watch() != 0;
+    if (watched) [[unlikely]]
         log_.reserve_extra(1);
     T* const value = pool->build_next(std::forward<A>(args)...);
     arena_.touch(entity.entity_idx);
-    insert_index(*m, id, pool->commit_row(entity.entity_idx, entity.entity_id));
-    if (logged_.test(id))
-        log_entry(entity, id, StructureEvent::Kind::added);
-    if (any_hooks_ && hooked_.test(id)) [[unlikely]] {
-        notify(detail::HookKind::add, id, entity);
-        return const_cast<T*>(get<T>(entity));
+    insert_index_at(*m, id, position, pool->commit_next(entity.entity_idx, entity.entity_id));
+    if (watched) [[unlikely]] {
+        if (logged_.test(id))
+            log_entry(entity, id, StructureEvent::Kind::added);
+        if (hooked_.test(id)) {
+            notify(detail::HookKind::add, id, entity);
+            return const_cast<T*>(get<T>(entity));
+        }
     }
     return value;
+}
+
+template <u32 MaxC>
+template <class T>
+bool BasicWorld<MaxC>::remove(Entity entity) {
+    const u32 id = detail::known_component_id<T, MaxC>();
+    Meta* const m = find(entity);
+    if (!m || id >= MaxC || !m->signature.test(id))
+        return false;
+    PoolBase& pool = *pools_[id];
+    if (refuse_change(pool))
+        return false;
+    if (pool.watch() != 0) [[unlikely]]
+        return remove_row(*m, entity, id);
+    arena_.touch(entity.entity_idx);
+    take_row(*m, id, [&](u32 dense) { return erase_row<T>(pool, dense); });
+    return true;
 }
 
 template <u32 MaxC>
@@ -317,10 +331,8 @@ bool BasicWorld<MaxC>::remove_row(Meta& m, Entity entity, u32 id) {
     }
     if (logged_.test(id))
         log_.reserve_extra(1);
-    const u32 dense = m.list()[m.signature.rank(id)];
-    row_moved(pool.ops().erase(pool, dense), id, dense);
     arena_.touch(entity.entity_idx);
-    erase_index(m, id);
+    take_row(m, id, [&](u32 dense) { return pool.ops().erase(pool, dense); });
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::removed);
     if (streamed_.test(id))
@@ -343,21 +355,30 @@ bool BasicWorld<MaxC>::destroy_now(Entity entity) {
     // The rows are anywhere in their pools, as are the slots of those that move: all are fetched at once, not one after the other.
     const u32* const list = m->list();
     bool looping = false;
+    u32 watch = 0;
     u32 position = 0;
-    m->signature.for_each([&](u32 id) {
+    u32 last = no_row;
+    const Signature<MaxC> signature = m->signature;
+    signature.for_each([&](u32 id) {
         const PoolBase& pool = *pools_[id];
-        looping = looping || pool.iterating();
+        looping |= pool.iterating();
+        watch |= pool.watch();
         pool.prefetch_row(list[position++]);
-        detail::prefetch_write(&meta(pool.owner(pool.size() - 1)));
+        if (const u32 owner = pool.owner(pool.size() - 1); owner != last) {
+            last = owner;
+            detail::prefetch_write(&meta(owner));
+        }
     });
-    if (looping && refuse_change(m->signature))
+    if (looping && refuse_change(signature))
         return false;
-    if (m->signature.intersects(logged_)) {
-        log_.reserve_extra(1);
-        log_entry(entity, no_component, StructureEvent::Kind::destroyed);
+    if (watch != 0) [[unlikely]] {
+        if ((watch & PoolBase::watch_logged) != 0) {
+            log_.reserve_extra(1);
+            log_entry(entity, no_component, StructureEvent::Kind::destroyed);
+        }
+        if ((watch & PoolBase::watch_streamed) != 0)
+            stream_removal(entity, signature, true);
     }
-    if (m->signature.intersects(streamed_))
-        stream_removal(entity, m->signature, true);
     if (ended_.readers != 0) [[unlikely]]
         ended_.ended.push(entity);
     // Usually one entity has the last rows of all these pools, and the same types: then its slot is looked up once, and ranks are known.
@@ -365,18 +386,19 @@ bool BasicWorld<MaxC>::destroy_now(Entity entity) {
     u32* moved_list = nullptr;
     bool same_types = false;
     position = 0;
-    m->signature.for_each([&](u32 id) {
+    signature.for_each([&](u32 id) {
         const u32 dense = list[position];
-        const u32 owner = pools_[id]->ops().erase(*pools_[id], dense);
+        PoolBase& pool = *pools_[id];
+        const u32 owner = pool.ops().erase(pool, dense);
         if (owner != no_row) {
-            Meta& other = meta(owner);
             if (owner != moved) {
+                Meta& other = meta(owner);
                 moved = owner;
                 arena_.touch(owner);
                 moved_list = other.list();
-                same_types = other.signature == m->signature;
+                same_types = other.signature == signature;
             }
-            moved_list[same_types ? position : other.signature.rank(id)] = dense;
+            moved_list[same_types ? position : meta(owner).signature.rank(id)] = dense;
         }
         ++position;
     });

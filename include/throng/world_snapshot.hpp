@@ -67,6 +67,8 @@ void BasicWorld<MaxC>::copy_state(const BasicWorld& from) {
     }
     log_.append(from.log_.data(), from.log_.size());
     logged_ = from.logged_;
+    for (u32 id = 0; id < MaxC; ++id)
+        update_watch(id);
     entity_count_ = from.entity_count_;
     last_entity_id_ = from.last_entity_id_;
     undo.world = nullptr;

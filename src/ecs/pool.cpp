@@ -60,27 +60,67 @@ void PoolBase::add_blocks(u32 count) {
     }
 }
 
+bool PoolBase::in_step(const PoolBase& other, u32 block_index, u64& orders) const {
+    const u32 count = rows_in_block(block_index);
+    if (block_index >= other.block_count() || other.rows_in_block(block_index) != count)
+        return false;
+    u64& mine = order(block_index);
+    u64& theirs = other.order(block_index);
+    u64 name = __atomic_load_n(&mine, __ATOMIC_RELAXED);
+    if (name != 0 && name == __atomic_load_n(&theirs, __ATOMIC_RELAXED))
+        return true;
+    if (std::memcmp(owners(block_index), other.owners(block_index), count * sizeof(u32)) != 0)
+        return false;
+    // Another thread may name the same block meanwhile: any number that was never another order's name is right.
+    if (name == 0) {
+        name = __atomic_add_fetch(&orders, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&mine, name, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&theirs, name, __ATOMIC_RELAXED);
+    return true;
+}
+
+void PoolBase::end_orders(u32 begin, u32 end) {
+    for (u32 b = begin >> shift_; begin < end && b <= (end - 1) >> shift_; ++b)
+        order(b) = 0;
+}
+
+namespace {
+/// mark(word of a block's change words, bits) for the rows [first, last] of the block.
+template <class F>
+void for_words(u64* words, u32 first, u32 last, F&& mark) {
+    const u32 begin = first >> 6, end = last >> 6;
+    if (begin == end) {
+        mark(words[begin], bits_between(first & 63, last & 63));
+        return;
+    }
+    mark(words[begin], bits_between(first & 63, 63));
+    for (u32 w = begin + 1; w < end; ++w)
+        mark(words[w], ~u64(0));
+    mark(words[end], bits_between(0, last & 63));
+}
+} // namespace
+
 void PoolBase::mark_range(u32 begin, u32 end) {
     while (begin < end) {
-        const u32 k = begin & mask_;
-        const u32 stop = (begin | 63u) < end - 1 ? (begin | 63u) : end - 1; // last row of this word
-        mark_word(begin >> shift_, k >> 6, bits_between(k & 63, stop & 63));
-        begin = stop + 1;
+        const u32 block = begin >> shift_;
+        const u32 stop = begin | mask_, last = stop < end - 1 ? stop : end - 1;
+        for_words(change_words(block), begin & mask_, last & mask_, [](u64& word, u64 bits) { word |= bits; });
+        mutable_summary(block).fresh |= bits_between((begin & mask_) >> 6, (last & mask_) >> 6);
+        begin = last + 1;
     }
 }
 
 void PoolBase::mark_range_shared(u32 begin, u32 end, bool exclusive_words) {
     while (begin < end) {
-        const u32 k = begin & mask_;
-        const u32 stop = (begin | 63u) < end - 1 ? (begin | 63u) : end - 1;
-        u64& word = change_words(begin >> shift_)[k >> 6];
-        const u64 bits = bits_between(k & 63, stop & 63);
+        const u32 block = begin >> shift_;
+        const u32 stop = begin | mask_, last = stop < end - 1 ? stop : end - 1;
         if (exclusive_words)
-            word |= bits;
+            for_words(change_words(block), begin & mask_, last & mask_, [](u64& word, u64 bits) { word |= bits; });
         else
-            or_shared(word, bits);
-        or_shared(mutable_summary(begin >> shift_).fresh, u64(1) << (k >> 6));
-        begin = stop + 1;
+            for_words(change_words(block), begin & mask_, last & mask_, [](u64& word, u64 bits) { or_shared(word, bits); });
+        or_shared(mutable_summary(block).fresh, bits_between((begin & mask_) >> 6, (last & mask_) >> 6));
+        begin = last + 1;
     }
 }
 
@@ -152,6 +192,7 @@ void PoolBase::commit_rows(u32 count) {
     const u32 first = size_;
     size_ += count;
     mark_range(first, size_);
+    end_orders(first, size_);
 }
 
 void PoolBase::end_rows(u32 begin, u32 end) {
@@ -211,6 +252,7 @@ void PoolBase::permute_rows(u32* from) {
         set_changed(hole, spare_changed);
         from[hole] = hole;
     }
+    end_orders(0, size_);
     for (u32 dense = 0; direct_ && dense < size_; ++dense)
         move_direct(owner(dense), dense);
 }
@@ -247,7 +289,7 @@ void PoolBase::copy_from(const PoolBase& other) {
         ops_->copy(block(b), other.block(b), count);
         std::memcpy(block(b) + owners_offset_, other.block(b) + owners_offset_, std::size_t(count) * sizeof(u32));
         std::memcpy(block(b) + changes_offset_, other.block(b) + changes_offset_, summary_offset_ - changes_offset_);
-        mutable_summary(b) = {other.change_summary(b), 0, 0};
+        mutable_summary(b) = {other.change_summary(b), 0, 0, 0}; // the name of an order is of its world
         size_ += count;
     }
     for (u32 i = 0; i < other.direct_pages_.size(); ++i)

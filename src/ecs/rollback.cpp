@@ -71,6 +71,7 @@ u32 PoolBase::restore_runs(u32 rows, const u64* stale, const detail::RunCopy* co
         end_rows(rows, end);
         size_ = rows;
         drop_marks(end);
+        end_orders(rows, end);
     }
     struct Undo { // a copy threw: all rows but those of its run are there
         PoolBase* pool;
@@ -106,6 +107,7 @@ u32 PoolBase::restore_runs(u32 rows, const u64* stale, const detail::RunCopy* co
             s.seen |= u64(1) << place / run_rows;
             s.fresh &= ~(u64(1) << place / run_rows);
             s.written &= ~(u64(1) << place / run_rows);
+            s.order = 0;
             ++written;
         }
     size_ = rows;
