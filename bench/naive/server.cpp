@@ -216,13 +216,16 @@ void Server::capture() {
                 if (k < count) {
                     const Head& head = heads_[entities[k]];
                     const History& h = history_[entities[k]];
-                    __builtin_prefetch(&h.tick, 1);
-                    __builtin_prefetch(&h.state[head.count % versions], 1);
+                    throng::detail::prefetch_write(&h.tick);
+                    throng::detail::prefetch_write(&h.state[head.count % versions]);
                     const u32 row = row_[entities[k]];
                     if (aligned && row < typed.position.size()) {
                         for (const throng::PoolBase* pool : pools)
-                            __builtin_prefetch(pool->row(row));
-                        __builtin_prefetch(&typed.position.owners(row / typed.position.block_rows())[row % typed.position.block_rows()]);
+                            throng::detail::prefetch(pool->row(row));
+                        {
+                            const u32 block_rows = typed.position.block_rows();
+                            throng::detail::prefetch(&typed.position.owners(row / block_rows)[row % block_rows]);
+                        }
                     }
                 }
                 if (k >= ahead)
@@ -523,13 +526,13 @@ void Server::send(throng::ClientId id, Client& client, Scratch& scratch) {
     u64 pairs = 0, sent = 0;
     for (std::size_t i = 0; i < count; ++i) {
         if (i + 6 < count)
-            __builtin_prefetch(&heads_[visible[i + 6]]);
+            throng::detail::prefetch(&heads_[visible[i + 6]]);
         const u32 entity = visible[i];
         if (i + 3 < count) {
             const Head& ahead = heads_[visible[i + 3]];
             if (ahead.changed == tick_) {
-                __builtin_prefetch(&history_[visible[i + 3]].state[(ahead.count - 1) % versions]);
-                __builtin_prefetch(&history_[visible[i + 3]].state[(ahead.count - 5) % versions]); // about where baselines are
+                throng::detail::prefetch(&history_[visible[i + 3]].state[(ahead.count - 1) % versions]);
+                throng::detail::prefetch(&history_[visible[i + 3]].state[(ahead.count - 5) % versions]); // about where baselines are
                 client.pairs.prefetch(visible[i + 3]);
             }
         }

@@ -182,7 +182,7 @@ public:
         count_ = 0;
     }
     u32 size() const { return count_; }
-    void prefetch(u32 entity) const { __builtin_prefetch(&entries_[place(entity)]); }
+    void prefetch(u32 entity) const { throng::detail::prefetch(&entries_[place(entity)]); }
     const std::vector<Entry>& entries() const { return entries_; }
 
 private:

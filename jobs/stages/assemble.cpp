@@ -224,10 +224,10 @@ void Assembler::prefetch_ahead(u32 i) const {
         return &state_.keys.key(client_.sends[index].key);
     };
     if (const Key* later = key_at(i + 6))
-        __builtin_prefetch(later);
+        detail::prefetch(later);
     if (const Key* next = key_at(i + 3))
         for (u32 byte = 0; byte < std::min(next->first.bytes, 256u); byte += 64)
-            __builtin_prefetch(next->first.data + byte);
+            detail::prefetch(next->first.data + byte);
 }
 
 void Assembler::run() {

@@ -102,7 +102,7 @@ public:
     void prefetch(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) const {
         const Worker::Recent& recent = workers_[worker].recent[full][chunk % Worker::recent_count];
         if (recent.epoch != epoch_ || recent.lanes != lanes || recent.chunk != chunk || recent.baseline != baseline)
-            __builtin_prefetch(&slots_[static_cast<u32>(hash(chunk, baseline, lanes, full)) & (slot_count_ - 1)], 1);
+            detail::prefetch_write(&slots_[static_cast<u32>(hash(chunk, baseline, lanes, full)) & (slot_count_ - 1)]);
     }
     Key& key(Ref ref) { return workers_[ref >> 24].blocks[(ref & 0xffffffu) / block_keys][ref % block_keys]; }
 
