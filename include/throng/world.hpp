@@ -12,3 +12,4 @@
 #include "throng/world_rollback.hpp"
 #include "throng/world_snapshot.hpp"
 #include "throng/world_sort.hpp"
+#include "throng/world_state.hpp"

@@ -220,7 +220,7 @@ requires(sizeof...(Ts) > 0) Entity BasicWorld<MaxC>::instantiate(const BasicPref
 
 template <u32 MaxC>
 bool BasicWorld<MaxC>::clone_n(Entity entity, std::span<Entity> copies) {
-    const Signature<MaxC> types = signature(entity);
+    const Signature<MaxC> types = this->signature(entity);
     if (!clone_quietly(entity, copies))
         return false;
     if (types.intersects(hooked_)) [[unlikely]]

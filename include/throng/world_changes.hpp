@@ -203,7 +203,8 @@ u32 BasicWorld<MaxC>::call_at(u32 slot, F& f) {
     }
     [&]<std::size_t... I>(std::index_sequence<I...>) {
         detail::call_body<typename detail::Term<Ts>::Argument...>(
-            *this, f, slot, detail::Term<Ts>::argument(dense[I] != no_row ? detail::term_row<Ts>(*pools_[ids[I]], dense[I]) : nullptr)...);
+            *this, f, slot,
+            detail::Term<Ts>::argument(dense[I] != no_row ? detail::term_row<Ts>(*this->pools_[ids[I]], dense[I]) : nullptr)...);
     }
     (std::make_index_sequence<count>{});
     return 1;

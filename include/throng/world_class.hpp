@@ -2,16 +2,15 @@
 // The world: entities, one pool per component type, and the way from one to the other. An entity is a slot with a signature
 // (which types it has) and a list of row numbers in id order; the row of a type is list[rank of the type]. Adding or removing
 // a component touches that list and one pool, never the entity's other components.
-#include "throng/arena.hpp"
-#include "throng/changes.hpp"
+//
+// Here is what a world can do; what it holds, and how that is looked up, is in world_state.hpp. Definitions by subject:
+// world_inline.hpp one entity, one component; world_batch.hpp prefabs, clones, many at once; world_each.hpp and world_block.hpp
+// loops, world_query.hpp what they list; world_sort.hpp row order; world_hooks.hpp; world_relations.hpp; world_changes.hpp readers;
+// world_snapshot.hpp, world_partial.hpp, world_rollback.hpp: the state of all, of some types, of each tick.
 #include "throng/executor.hpp"
-#include "throng/hooks.hpp"
-#include "throng/pool.hpp"
 #include "throng/prefab.hpp"
-#include "throng/resources.hpp"
-#include "throng/signature.hpp"
 #include "throng/world_query.hpp"
-#include "throng/world_types.hpp"
+#include "throng/world_state.hpp"
 #include <span>
 
 namespace throng {
@@ -44,9 +43,12 @@ struct WorldTestAccess;
 ///
 /// Misuse that is not a programming error of the moment (a dead or forged handle, an absent component) gives null or false.
 template <u32 MaxC>
-class BasicWorld {
+class BasicWorld : public detail::WorldState<MaxC> {
+    using State = detail::WorldState<MaxC>;
+
 public:
     using Meta = EntityMeta<MaxC>;
+    using State::entity_at, State::dense_index, State::pool_of, State::hooked;
     using Snapshot = BasicWorldSnapshot<MaxC>;
     using PartialSnapshot = BasicPartialSnapshot<MaxC>;
     using Prefab = BasicPrefab<MaxC>;
@@ -58,8 +60,6 @@ public:
     BasicWorld& operator=(const BasicWorld&) = delete;
     /// Destroys all components, without structure events.
     ~BasicWorld();
-
-    const WorldOptions& options() const { return options_; }
 
     // --- entities ------------------------------------------------------------------------------------------------------
     /// An entity without components.
@@ -73,24 +73,6 @@ public:
     /// destroy for many, faster: pool by pool, rows at the ends of pools are dropped without a move. Dead handles
     /// and repeats are skipped. Returns the number of entities destroyed. Rows may end up in another order than one by one.
     u32 destroy_batch(std::span<const Entity> entities);
-    bool alive(Entity entity) const { return find(entity) != nullptr; }
-    u32 entity_count() const { return entity_count_; }
-    /// All slots ever used are below this.
-    u32 entity_slots() const { return arena_.slots(); }
-    /// The entity in a slot; null if it is dead or was never used.
-    Entity entity_at(u32 entity_idx) const {
-        if (entity_idx >= arena_.slots())
-            return {};
-        const Meta& m = meta(entity_idx);
-        return m.entity_id != 0 ? Entity{m.entity_id, entity_idx, m.gen} : Entity{};
-    }
-    /// Ids handed out so far are 1 .. last_entity_id().
-    u64 last_entity_id() const { return last_entity_id_; }
-    /// The types an entity has; empty for a dead handle.
-    Signature<MaxC> signature(Entity entity) const {
-        const Meta* m = find(entity);
-        return m ? m->signature : Signature<MaxC>{};
-    }
 
     /// A copy of the entity: all its components, in one go. A null Entity, and nothing changed, for a dead handle and where a
     /// component cannot be copied. If a copy throws, nothing has changed. O(components).
@@ -264,11 +246,6 @@ public:
     template <class R = ChildOf>
     Entity clone_tree(Entity root);
 
-    // --- resources -----------------------------------------------------------------------------------------------------
-    /// Values of which the world has one each. Not part of snapshots: restore leaves them as they are.
-    Resources& resources() { return resources_; }
-    const Resources& resources() const { return resources_; }
-
     // --- pools ---------------------------------------------------------------------------------------------------------
     /// The pool of T, made if absent. A type beyond MaxC is misuse: asserts.
     template <class T>
@@ -370,25 +347,7 @@ public:
     template <class T, class... Ts>
     void sort_as();
 
-    /// A parallel loop over this world runs: no structural change, no mut().
-    bool in_parallel_loop() const { return frozen(); }
-
     // --- type-erased access --------------------------------------------------------------------------------------------
-    /// Null if the pool was not made yet, or the id is beyond MaxC.
-    PoolBase* pool_of(ComponentId id) { return id < MaxC ? pools_[id] : nullptr; }
-    const PoolBase* pool_of(ComponentId id) const { return id < MaxC ? pools_[id] : nullptr; }
-    /// Row of a component in its pool; no_row if the slot is dead or lacks it.
-    u32 dense_index(u32 entity_idx, ComponentId id) const {
-        if (entity_idx >= arena_.slots() || id >= MaxC)
-            return no_row;
-        const Meta& m = meta(entity_idx);
-        return m.signature.test(id) ? m.list()[m.signature.rank(id)] : no_row;
-    }
-    /// Brings what dense_index reads of a slot into the cache; a hint, any index is allowed.
-    void prefetch(u32 entity_idx) const {
-        if (entity_idx < arena_.slots())
-            detail::prefetch(&meta(entity_idx));
-    }
     /// Adds a value-initialised row and marks it; an existing one is returned unchanged. Null for a dead handle. The pool must
     /// exist and T be default constructible: asserts otherwise.
     void* add_erased(Entity entity, ComponentId id);
@@ -407,8 +366,6 @@ public:
         if (!unannounced_.empty()) [[unlikely]]
             announce_all();
     }
-    /// A component that has any hook (a destruction hook alone is none).
-    bool hooked(ComponentId id) const { return id < MaxC && hooked_.test(id); }
     /// Clears the change bits of all pools. Readers of changes (BasicChangeReader) lose nothing by it.
     void clear_changes();
     /// For a consumer that reads and clears a pool's change words itself: call before, each time. Gives back to the words what
@@ -433,10 +390,6 @@ public:
             logged_.reset(id);
         update_watch(id);
     }
-    /// In order of occurrence. Good until the next structural change.
-    std::span<const StructureEvent> structure_log() const { return {log_.data(), log_.size()}; }
-    /// Keeps the memory.
-    void clear_structure_log() { log_.clear(); }
 
     // --- snapshots -----------------------------------------------------------------------------------------------------
     // A snapshot is the whole state: entities, slots, generations, free list, id counter, components, row order, change bits and
@@ -475,8 +428,6 @@ public:
     Error restore(const PartialSnapshot& snapshot);
 
     // --- diagnostics ---------------------------------------------------------------------------------------------------
-    /// How many row numbers were inserted one by one so far. Spawn and prefabs do not insert.
-    u64 index_insert_count() const { return index_inserts_; }
     /// O(pools). What components own themselves (a string's text) is not in it.
     MemoryReport memory_report() const;
 
@@ -493,14 +444,14 @@ private:
     friend class BasicRollbackRing;
     friend struct detail::WorldTestAccess;
 
-    Meta& meta(u32 entity_idx) { return *static_cast<Meta*>(arena_.at(entity_idx)); }
-    const Meta& meta(u32 entity_idx) const { return *static_cast<const Meta*>(arena_.at(entity_idx)); }
-    const Meta* find(Entity entity) const {
-        if (entity.entity_idx >= arena_.slots()) [[unlikely]]
-            return nullptr;
-        const Meta& m = meta(entity.entity_idx);
-        return m.entity_id == entity.entity_id && m.gen == entity.gen && entity.entity_id != 0 ? &m : nullptr;
-    }
+    using State::meta, State::find, State::list_capacity, State::frozen, State::refuse_entity_change, State::has_room,
+          State::refuse_change, State::refuse_in_hook, State::row_moved, State::relation_table, State::log_entry;
+    using State::arena_, State::pools_, State::inline_capacity_, State::entity_count_, State::frozen_, State::last_entity_id_,
+          State::index_inserts_, State::logged_, State::streamed_, State::log_, State::doomed_rows_, State::moved_rows_,
+          State::sort_order_, State::lists_, State::resources_, State::hooks_, State::hooked_, State::destroy_hooks_, State::any_hooks_,
+          State::destroying_, State::doomed_, State::removing_, State::unannounced_, State::announcing_, State::related_,
+          State::relations_, State::ended_, State::rewrites_, State::has_rollback_, State::orders_, State::options_;
+
     template <class T>
     u32 row_of(Entity entity) const {
         const u32 id = detail::known_component_id<T, MaxC>();
@@ -512,10 +463,7 @@ private:
         const Meta* m = find(entity);
         return m && id < MaxC && m->signature.test(id) ? m->list()[m->signature.rank(id)] : no_row;
     }
-    Meta* find(Entity entity) { return const_cast<Meta*>(static_cast<const BasicWorld*>(this)->find(entity)); }
 
-    static u32 meta_bytes(u32 inline_indices);
-    u32 list_capacity(const Meta& m) const { return m.overflow_log2 != 0 ? u32(1) << m.overflow_log2 : inline_capacity_; }
     /// log2 of the overflow list for `count` row numbers; 0 if they fit inline.
     u32 overflow_log2_for(u32 count) const;
     void ensure_list(Meta& m, u32 count) {
@@ -561,29 +509,7 @@ private:
     /// Room in the direct index for one more entity.
     void reserve_slot_index(u32 id) { pools_[id]->reserve_direct(u64(arena_.slots()) + 1); }
 
-    bool frozen() const { return __atomic_load_n(&frozen_, __ATOMIC_RELAXED) != 0; }
-    /// True, after an assertion, if entities may not be made or ended now.
-    bool refuse_entity_change() const {
-        THRONG_ASSERT(!frozen() && "no structural change inside a parallel loop");
-        return frozen();
-    }
-    /// Whether `count` more entities fit: entities_max, and ids below 2^63 (the bit beyond marks pending handles of a CommandQueue).
-    bool has_room(u64 count) const { return count + entity_count_ <= options_.entities_max && count <= (~u64(0) >> 1) - last_entity_id_; }
-    /// The same for the rows of a pool.
-    bool refuse_change(const PoolBase& pool) const {
-        const bool parallel = frozen(), looping = pool.iterating();
-        if (!(parallel | looping)) [[likely]]
-            return false;
-        THRONG_ASSERT(!parallel && "no structural change inside a parallel loop");
-        THRONG_ASSERT(!looping && "no structural change of a pool inside a loop over it");
-        return true;
-    }
     bool refuse_change(const Signature<MaxC>& signature) const;
-    /// True, after an assertion, where the state of the world is one that no snapshot may hold or replace.
-    bool refuse_in_hook() const {
-        THRONG_ASSERT(hooks_.depth() == 0 && "no snapshot and no restore inside a hook");
-        return hooks_.depth() != 0;
-    }
     /// What can fail of making `instances` entities with rows in these pools: memory of everything but the values.
     void reserve_batch(PoolBase* const* pools, u32 count, u32 logged, u32 instances);
     /// Makes `entities` out of the built rows of the pools, which ascend by id. Cannot fail after reserve_batch.
@@ -592,14 +518,6 @@ private:
     bool spawn_built(std::span<Entity> entities, Build&& build);
 
     bool remove_row(Meta& m, Entity entity, u32 id);
-    /// Writes back where the row of a moved owner is now.
-    void row_moved(u32 owner, u32 id, u32 dense) {
-        if (owner != no_row) {
-            Meta& moved = meta(owner);
-            arena_.touch(owner);
-            moved.list()[moved.signature.rank(id)] = dense;
-        }
-    }
     template <class T, class F>
     HookId hook(detail::HookKind kind, u32 component, F&& f);
     template <class T, class F>
@@ -608,12 +526,6 @@ private:
     template <class F>
     bool instantiate_filled(const Prefab& prefab, std::span<Entity> entities, F&& fill);
     bool clone_quietly(Entity entity, std::span<Entity> copies);
-    detail::RelationTable* relation_table(u32 id) {
-        for (detail::RelationTable& table : relations_)
-            if (table.component() == id)
-                return &table;
-        return nullptr;
-    }
     template <class R>
     const detail::RelationTable* find_relation() const;
     void relink(u32 id, Entity source, bool whole);
@@ -648,9 +560,6 @@ private:
     Entity occupy_slot(const Signature<MaxC>& signature, u32 count, u32 overflow_log2);
     void free_slot(u32 entity_idx);
     u32 destroy_piece(std::span<const Entity> entities, const Signature<MaxC>& all, u32 column_rows);
-    void log_entry(Entity entity, u32 id, StructureEvent::Kind kind) {
-        log_.push_back({entity.entity_id, entity.entity_idx, static_cast<ComponentId>(id), kind});
-    }
     void copy_state(const BasicWorld& from);
     void reset_entities();
     /// Asserts that all types with rows are among Ts.
@@ -683,38 +592,6 @@ private:
     void align_pools(PoolBase* const* pools, u32 count);
     /// Row i of the pool becomes what row from[i] was; `from` is a permutation of the pool's rows, and is used up.
     void reorder_rows(PoolBase& pool, u32* from);
-
-    LinearArena arena_;
-    PoolBase* pools_[MaxC] = {};
-    u32 inline_capacity_;
-    u32 entity_count_ = 0;
-    mutable u32 frozen_ = 0; // parallel loops running
-    u64 last_entity_id_ = 0;
-    u64 index_inserts_ = 0;
-    Signature<MaxC> logged_;
-    Signature<MaxC> streamed_; // types with readers of changes
-    Array<StructureEvent> log_;
-    Array<u32> doomed_rows_; // scratch of destroy_batch, and the next
-    Array<MovedRow> moved_rows_;
-    Array<u32> sort_order_; // scratch of sort and sort_as
-    IndexPool lists_;
-    Resources resources_;
-    detail::HookTable hooks_;
-    Signature<MaxC> hooked_; // types with any hook
-    u32 destroy_hooks_ = 0;
-    bool any_hooks_ = false; // of any kind
-    bool destroying_ = false;
-    Array<Entity> doomed_; // of the running destruction
-    Array<detail::Removal> removing_;
-    Array<detail::Unannounced> unannounced_;
-    bool announcing_ = false;
-    Signature<MaxC> related_; // relation types
-    Array<detail::RelationTable> relations_;
-    detail::DestroyStream ended_;
-    u64 rewrites_ = 0; // how often all of the state was replaced, which no mark tells
-    bool has_rollback_ = false;
-    mutable u64 orders_ = 0; // names of the orders of blocks handed out so far
-    WorldOptions options_;
 };
 
 using World = BasicWorld<default_max_components>;

@@ -42,19 +42,7 @@ struct Shape {
 } // namespace detail
 
 template <u32 MaxC>
-u32 BasicWorld<MaxC>::meta_bytes(u32 inline_indices) {
-    const u32 needed = static_cast<u32>(sizeof(Meta)) + (inline_indices < 2 ? 2 : inline_indices) * static_cast<u32>(sizeof(u32));
-    return needed <= 64 ? 64 : std::bit_ceil(needed);
-}
-
-template <u32 MaxC>
-BasicWorld<MaxC>::BasicWorld(WorldOptions options)
-    : arena_(options.allocator, meta_bytes(options.inline_indices), options.block_rows),
-      inline_capacity_((meta_bytes(options.inline_indices) - static_cast<u32>(sizeof(Meta))) / static_cast<u32>(sizeof(u32))),
-      log_(options.allocator), doomed_rows_(options.allocator), moved_rows_(options.allocator), sort_order_(options.allocator),
-      lists_(options.allocator), resources_(options.allocator), hooks_(options.allocator), doomed_(options.allocator),
-      removing_(options.allocator), unannounced_(options.allocator), relations_(options.allocator), ended_(options.allocator),
-      options_(options) {
+BasicWorld<MaxC>::BasicWorld(WorldOptions options) : State(options) {
     THRONG_ASSERT(std::has_single_bit(options.block_rows) && options.block_rows >= 64 && options.block_rows <= 4096);
     THRONG_ASSERT(options.inline_indices <= MaxC);
 }
