@@ -25,12 +25,15 @@ class Gate final : public ClientBackend, ClientBackendSink {
 public:
     explicit Gate(ClientBackend& behind) : behind_(&behind) {}
     bool closed = false;
+    bool newest_first = false; // what was held back comes in the opposite order
     /// The same client goes on with another connection.
     void reconnect(ClientBackend& behind) { behind_ = &behind; }
 
     void poll(TimeUs now, ClientBackendSink& sink) override {
         sink_ = &sink;
         if (!closed) {
+            if (newest_first)
+                std::reverse(held_.begin(), held_.end());
             for (const auto& message : held_)
                 sink.on_message(Channel::unreliable, message);
             held_.clear();

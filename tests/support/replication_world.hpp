@@ -66,8 +66,9 @@ public:
         bool left = false;
     };
 
-    explicit ReplicationWorld(throng::ServerConfig config = {}, throng::LoopbackConfig network_config = {})
-        : protocol(make_protocol()), network(network_config), server(world, *protocol, network.server(), config) {
+    explicit ReplicationWorld(throng::ServerConfig config = {}, throng::LoopbackConfig network_config = {},
+                              std::unique_ptr<throng::Protocol> chosen = make_protocol())
+        : protocol(std::move(chosen)), network(network_config), server(world, *protocol, network.server(), config) {
         if (server.valid() != throng::Error::none)
             throw std::runtime_error(server.problem());
     }

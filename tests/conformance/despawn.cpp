@@ -1,0 +1,68 @@
+// An entity ends, or goes out of sight.
+#include "tests/conformance/state_support.hpp"
+
+using namespace throng;
+using namespace conformance::state;
+
+TEST_CASE("despawn/single") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    const NetId id = net.server.net_id(e);
+    const Entity there = net.shown(peer, e);
+    REQUIRE(peer.world->alive(there));
+    net.world.destroy(e);
+    net.settle();
+    CHECK_FALSE(peer.world->alive(there));
+    CHECK_FALSE(peer.client->entity(id));
+    CHECK(peer.client->net_id(there) == NetId{});
+    CHECK(net.server.net_id(e) == NetId{});
+}
+
+TEST_CASE("despawn/with_relations") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity parent = net.world.spawn(Replicated{});
+    const Entity child = net.world.spawn(ChildOf{parent}, Replicated{});
+    net.settle();
+    const NetId ids[] = {net.server.net_id(parent), net.server.net_id(child)};
+    REQUIRE(peer.world->entity_count() == 2);
+    net.world.destroy(parent); // takes the child along, on both sides
+    net.settle();
+    CHECK(peer.world->entity_count() == 0);
+    for (const NetId id : ids)
+        CHECK_FALSE(peer.client->entity(id));
+    CHECK(peer.client->stats().despawns == 2);
+}
+
+TEST_CASE("despawn/hidden_entity") {
+    StateNet net;
+    auto& peer = net.join();
+    const Hidden hidden(net, peer);
+    net.settle();
+    for (const Entity e : hidden.all)
+        net.world.destroy(e);
+    CHECK(net.state_bytes(10) == 0);
+    CHECK(peer.client->stats().spawns == 0);
+}
+
+TEST_CASE("despawn/visibility_lose") {
+    StateNet net;
+    auto& peer = net.join();
+    net.server.view(peer.id).set_layers(2);
+    const Entity by_view = net.world.spawn(Health{1, false}, Replicated{});
+    const Entity by_layer = net.world.spawn(Health{2, false}, VisibleTo{.any_of = 2}, Replicated{});
+    const Entity open = net.world.spawn(Health{3, false}, Replicated{});
+    net.settle();
+    REQUIRE(peer.world->entity_count() == 3);
+    net.server.view(peer.id).hide(by_view);
+    net.server.view(peer.id).set_layers(0);
+    net.settle();
+    CHECK_FALSE(net.shown(peer, by_view));
+    CHECK_FALSE(net.shown(peer, by_layer));
+    CHECK(net.hp(peer, open) == 3);
+    CHECK(peer.world->entity_count() == 1);
+    CHECK(net.world.alive(by_view));
+    CHECK(net.world.alive(by_layer));
+}

@@ -1,0 +1,101 @@
+// An entity that is shown gets components.
+#include "tests/conformance/state_support.hpp"
+
+using namespace throng;
+using namespace conformance::state;
+
+TEST_CASE("insertion/table_storage") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Replicated{});
+    net.settle();
+    const Entity there = net.shown(peer, e);
+    REQUIRE(peer.world->alive(there));
+    REQUIRE_FALSE(peer.world->has<Health>(there));
+    net.world.add<Health>(e, Health{7, false});
+    net.settle();
+    CHECK(net.hp(peer, e) == 7);
+    CHECK(net.shown(peer, e) == there);
+}
+
+TEST_CASE("insertion/mapped_existing_entity") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity target = net.world.spawn(Replicated{});
+    const Entity e = net.world.spawn(Replicated{});
+    net.settle();
+    net.world.add<Link>(e, Link{target});
+    net.settle();
+    REQUIRE(net.value<Link>(peer, e));
+    CHECK(net.value<Link>(peer, e)->target == net.shown(peer, target));
+    CHECK(peer.world->alive(net.value<Link>(peer, e)->target));
+}
+
+TEST_CASE("insertion/mapped_new_entity") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity target = net.world.spawn(Health{9, false});
+    const Entity e = net.world.spawn(Replicated{});
+    net.settle();
+    net.world.add<Link>(e, Link{target});
+    net.settle();
+    REQUIRE(net.value<Link>(peer, e));
+    CHECK_FALSE(net.value<Link>(peer, e)->target);
+    CHECK(peer.world->entity_count() == 1);
+    net.world.add<Replicated>(target);
+    net.settle();
+    CHECK(net.hp(peer, target) == 9);
+    CHECK(net.value<Link>(peer, e)->target == net.shown(peer, target));
+}
+
+TEST_CASE("insertion/multiple_components_sequential") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Replicated{});
+    net.settle();
+    net.world.add<Health>(e, Health{7, false});
+    net.settle();
+    CHECK(net.hp(peer, e) == 7);
+    CHECK_FALSE(net.value<Speed>(peer, e));
+    net.world.add<Speed>(e, Speed{2, 0});
+    net.settle();
+    CHECK(net.hp(peer, e) == 7);
+    REQUIRE(net.value<Speed>(peer, e));
+    CHECK(net.value<Speed>(peer, e)->x == doctest::Approx(2).epsilon(0.01));
+}
+
+TEST_CASE("insertion/not_replicated") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Replicated{});
+    net.settle();
+    net.world.add<Local>(e, Local{1});
+    CHECK(net.state_bytes(10) == 0);
+    CHECK(peer.world->alive(net.shown(peer, e)));
+    CHECK_FALSE(net.value<Local>(peer, e));
+}
+
+TEST_CASE("insertion/after_removal") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    int removals = 0;
+    peer.world->on_remove<Health>([&](World&, Entity, Health&) { ++removals; });
+    net.world.remove<Health>(e);
+    net.world.add<Health>(e, Health{2, false});
+    net.settle();
+    CHECK(net.hp(peer, e) == 2);
+    CHECK(removals == 1);
+}
+
+TEST_CASE("insertion/hidden_entity") {
+    StateNet net;
+    auto& peer = net.join();
+    const Hidden hidden(net, peer);
+    net.settle();
+    for (const Entity e : hidden.all)
+        net.world.add<Name>(e, Name{"secret"});
+    CHECK(net.state_bytes(10) == 0);
+    CHECK(peer.world->entity_count() == 0);
+}

@@ -1,0 +1,219 @@
+// Components of an entity that is shown change.
+#include "tests/conformance/state_support.hpp"
+
+using namespace throng;
+using namespace conformance::state;
+
+TEST_CASE("mutations/small_component") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    REQUIRE(net.hp(peer, e) == 1);
+    net.world.mut<Health>(e)->hp = 2;
+    net.settle();
+    CHECK(net.hp(peer, e) == 2);
+}
+
+TEST_CASE("mutations/package_size_component") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Name{"short"}, Replicated{});
+    net.settle();
+    std::string noise; // does not compress
+    u32 random = 1;
+    for (int i = 0; i < 1200; ++i) {
+        random = random * 1664525u + 1013904223u;
+        noise += static_cast<char>(random >> 24);
+    }
+    net.world.mut<Name>(e)->text = noise; // with what is around it, larger than a packet
+    net.settle();
+    REQUIRE(net.value<Name>(peer, e));
+    CHECK(net.value<Name>(peer, e)->text == noise);
+}
+
+TEST_CASE("mutations/many_components") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Link{}, Replicated{});
+    net.settle();
+    net.world.mut<Health>(e)->hp = 2;
+    net.world.mut<Link>(e)->target = e;
+    REQUIRE(net.until([&] { return net.hp(peer, e) == 2; }));
+    CHECK(net.value<Link>(peer, e)->target == net.shown(peer, e)); // together
+}
+
+TEST_CASE("mutations/many_entities") {
+    StateNet net;
+    auto& peer = net.join();
+    std::vector<Entity> all;
+    for (int i = 0; i < 300; ++i)
+        all.push_back(net.world.spawn(Health{i, false}, Replicated{}));
+    net.settle();
+    REQUIRE(peer.world->entity_count() == 300);
+    const auto changed = [](int i) { return int(u32(i + 1) * 2654435761u >> 1); };
+    for (int i = 0; i < 300; ++i)
+        net.world.mut<Health>(all[u32(i)])->hp = changed(i);
+    CHECK(net.step().messages > 1); // more than one holds
+    net.settle();
+    int right = 0;
+    for (int i = 0; i < 300; ++i)
+        right += net.hp(peer, all[u32(i)]) == changed(i);
+    CHECK(right == 300);
+}
+
+TEST_CASE("mutations/with_insertion") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    net.world.mut<Health>(e)->hp = 2;
+    net.world.add<Speed>(e, Speed{2, 0});
+    REQUIRE(net.until([&] { return net.hp(peer, e) == 2 || net.value<Speed>(peer, e); }));
+    CHECK(net.hp(peer, e) == 2); // the first that comes is both
+    CHECK(net.value<Speed>(peer, e));
+}
+
+TEST_CASE("mutations/with_removal") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Speed{2, 0}, Replicated{});
+    net.settle();
+    REQUIRE(net.value<Speed>(peer, e));
+    net.world.mut<Health>(e)->hp = 2;
+    net.world.remove<Speed>(e);
+    REQUIRE(net.until([&] { return net.hp(peer, e) == 2 || !net.value<Speed>(peer, e); }));
+    CHECK(net.hp(peer, e) == 2);
+    CHECK_FALSE(net.value<Speed>(peer, e));
+}
+
+namespace {
+/// A client whose state can be held back, over a link without loss; what it would be sent again stays away, too.
+struct HeldBack {
+    explicit HeldBack(StateNet& net) : peer(net.meet()), gate(net.network.client(peer.id)) {
+        net.script_loss(peer, 0, 0);
+        peer.client = std::make_unique<Client>(*peer.world, *net.protocol, gate);
+        REQUIRE(net.until([&] { return net.server.joined(peer.id) && peer.client->joined(); }));
+    }
+    ~HeldBack() {
+        peer.client.reset();
+        peer.left = true;
+    }
+    StateNet::Peer& peer;
+    conformance::Gate gate;
+};
+} // namespace
+
+TEST_CASE("mutations/with_despawn") {
+    StateNet net;
+    HeldBack held(net);
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    const Entity there = net.shown(held.peer, e);
+    REQUIRE(held.peer.world->alive(there));
+    held.gate.closed = true;
+    net.world.mut<Health>(e)->hp = 2;
+    net.step();
+    net.world.destroy(e);
+    net.steps(2);
+    CHECK(held.peer.world->alive(there)); // has heard of neither
+    held.gate.closed = false;
+    net.settle(); // acknowledges both
+    CHECK_FALSE(held.peer.world->alive(there));
+    CHECK(held.peer.world->entity_count() == 0);
+    CHECK(net.state_bytes(5) == 0);
+}
+
+TEST_CASE("mutations/old_ignored") {
+    StateNet net;
+    HeldBack held(net);
+    const Entity e = net.world.spawn(Health{1, false}, Link{}, Replicated{});
+    net.settle();
+    held.gate.closed = true;
+    held.gate.newest_first = true;
+    const Entity brief = net.world.spawn();
+    net.world.mut<Health>(e)->hp = 2;
+    net.world.mut<Link>(e)->target = brief;
+    net.step();
+    net.world.mut<Health>(e)->hp = 3;
+    net.world.mut<Link>(e)->target = e;
+    net.steps(2);
+    REQUIRE(net.hp(held.peer, e) == 1);
+    const u64 old_before = held.peer.client->stats().old_lanes;
+    held.gate.closed = false;
+    net.settle();
+    CHECK(net.hp(held.peer, e) == 3);
+    CHECK(net.value<Link>(held.peer, e)->target == net.shown(held.peer, e));
+    CHECK(held.peer.client->stats().old_lanes == old_before + 1);
+    CHECK(held.peer.world->entity_count() == 1);
+}
+
+TEST_CASE("mutations/acknowledgment") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    net.script_loss(peer, 0, 100);
+    net.world.mut<Health>(e)->hp = 2;
+    CHECK(net.state_bytes(1) > 0);
+    net.step();
+    CHECK(net.hp(peer, e) == 2);
+    CHECK(net.state_bytes(60) > 0); // again, since nobody has said that it arrived
+    CHECK_FALSE(net.server.settled(peer.id));
+    net.script_loss(peer, 0, 0);
+    net.settle();
+    CHECK(net.state_bytes(60) == 0);
+    CHECK(net.hp(peer, e) == 2);
+}
+
+TEST_CASE("mutations/before_acknowledgement") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    net.script_loss(peer, 0, 100);
+    net.world.mut<Health>(e)->hp = 2;
+    net.steps(2);
+    CHECK(net.hp(peer, e) == 2);
+    net.world.mut<Health>(e)->hp = 3;
+    net.steps(2);
+    CHECK(net.hp(peer, e) == 3);
+    CHECK_FALSE(net.server.settled(peer.id));
+}
+
+TEST_CASE("mutations/after_disconnect") {
+    StateNet net;
+    auto& leaver = net.join();
+    auto& expelled = net.join();
+    auto& other = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    net.world.mut<Health>(e)->hp = 2;
+    net.server_step(); // on its way to all three
+    net.network.disconnect(leaver.id);
+    net.server.disconnect(expelled.id);
+    leaver.left = expelled.left = true;
+    net.world.mut<Health>(e)->hp = 3;
+    net.settle();
+    CHECK_FALSE(net.server.joined(leaver.id));
+    CHECK_FALSE(net.server.joined(expelled.id));
+    CHECK(net.hp(other, e) == 3);
+}
+
+TEST_CASE("mutations/hidden_entity") {
+    StateNet net;
+    auto& peer = net.join();
+    const Hidden hidden(net, peer);
+    const Entity open = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    u64 bytes = 0;
+    for (int i = 0; i < 10; ++i) {
+        for (const Entity e : hidden.all)
+            net.world.mut<Health>(e)->hp = 10 + i;
+        bytes += net.state_bytes(1);
+    }
+    CHECK(bytes == 0);
+    CHECK(peer.world->entity_count() == 1);
+    net.world.mut<Health>(open)->hp = 2; // one that is not hidden, to compare
+    CHECK(net.state_bytes(1) > 0);
+}

@@ -1,0 +1,79 @@
+// An entity that is shown loses components.
+#include "tests/conformance/state_support.hpp"
+
+using namespace throng;
+using namespace conformance::state;
+
+TEST_CASE("removal/single") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Speed{2, 0}, Replicated{});
+    net.settle();
+    REQUIRE(net.value<Health>(peer, e));
+    net.world.remove<Health>(e);
+    net.settle();
+    REQUIRE(peer.world->alive(net.shown(peer, e)));
+    CHECK_FALSE(net.value<Health>(peer, e));
+    CHECK(net.value<Speed>(peer, e)); // stays
+}
+
+TEST_CASE("removal/multiple") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Speed{2, 0}, Replicated{});
+    net.settle();
+    REQUIRE(net.value<Speed>(peer, e));
+    net.world.remove<Health>(e);
+    net.world.remove<Speed>(e);
+    REQUIRE(net.until([&] { return !net.value<Health>(peer, e) || !net.value<Speed>(peer, e); }));
+    CHECK_FALSE(net.value<Health>(peer, e)); // both at a time
+    CHECK_FALSE(net.value<Speed>(peer, e));
+    CHECK(peer.world->alive(net.shown(peer, e)));
+}
+
+TEST_CASE("removal/not_replicated") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Local{1}, Replicated{});
+    net.settle();
+    peer.world->add<Local>(net.shown(peer, e), Local{5});
+    net.world.remove<Local>(e);
+    CHECK(net.state_bytes(10) == 0);
+    REQUIRE(net.value<Local>(peer, e));
+    CHECK(net.value<Local>(peer, e)->value == 5);
+}
+
+TEST_CASE("removal/after_insertion") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    REQUIRE(net.value<Health>(peer, e));
+    net.world.set(e, Health{2, false});
+    net.world.remove<Health>(e);
+    net.settle();
+    REQUIRE(peer.world->alive(net.shown(peer, e)));
+    CHECK_FALSE(net.value<Health>(peer, e));
+}
+
+TEST_CASE("removal/after_spawn") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Speed{2, 0}, Replicated{});
+    net.world.remove<Health>(e);
+    net.settle();
+    REQUIRE(peer.world->alive(net.shown(peer, e)));
+    CHECK_FALSE(net.value<Health>(peer, e));
+    CHECK(net.value<Speed>(peer, e));
+}
+
+TEST_CASE("removal/hidden_entity") {
+    StateNet net;
+    auto& peer = net.join();
+    const Hidden hidden(net, peer);
+    net.settle();
+    for (const Entity e : hidden.all)
+        net.world.remove<Health>(e);
+    CHECK(net.state_bytes(10) == 0);
+    CHECK(peer.world->entity_count() == 0);
+}
