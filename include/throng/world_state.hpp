@@ -107,7 +107,7 @@ protected:
     /// Whether `count` more entities fit: entities_max, and ids below 2^63 (the bit beyond marks pending handles of a CommandQueue).
     bool has_room(u64 count) const { return count + entity_count_ <= options_.entities_max && count <= (~u64(0) >> 1) - last_entity_id_; }
     /// refuse_entity_change for the rows of a pool.
-    bool refuse_change(const PoolBase& pool) const {
+    [[gnu::always_inline]] bool refuse_change(const PoolBase& pool) const { // g++ 12 made calls of it in add and remove
         const bool parallel = frozen(), looping = pool.iterating();
         if (!(parallel | looping)) [[likely]]
             return false;
