@@ -222,10 +222,8 @@ void Server::capture() {
                     if (aligned && row < typed.position.size()) {
                         for (const throng::PoolBase* pool : pools)
                             throng::detail::prefetch(pool->row(row));
-                        {
-                            const u32 block_rows = typed.position.block_rows();
-                            throng::detail::prefetch(&typed.position.owners(row / block_rows)[row % block_rows]);
-                        }
+                        const u32 block_rows = typed.position.block_rows();
+                        throng::detail::prefetch(&typed.position.owners(row / block_rows)[row % block_rows]);
                     }
                 }
                 if (k >= ahead)
