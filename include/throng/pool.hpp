@@ -150,14 +150,6 @@ public:
         detail::prefetch_write(memory + owners_offset_ + std::size_t(k) * sizeof(u32));
         detail::prefetch_write(memory + changes_offset_ + std::size_t(k >> 6) * sizeof(u64));
     }
-    /// Brings what a loop that marks touches first in a block into the cache: nothing else foresees these lines.
-    void prefetch_block(u32 block_index) const {
-        const std::byte* const memory = block(block_index);
-        for (u32 line = 0; line < 4; ++line)
-            detail::prefetch_write(memory + line * 64);
-        for (u32 offset = changes_offset_; offset <= summary_offset_; offset += 64)
-            detail::prefetch_write(memory + offset);
-    }
     /// Row of a handle, by the direct index: no_row if the entity has none. Its id and all handed out so far are below 2^32.
     u32 direct_row(Entity entity) const {
         const u64 entry = direct_entry(entity.entity_idx);

@@ -149,8 +149,6 @@ void visit_one(const BasicWorld<MaxC>& world, PoolBase& pool, u32 begin, u32 end
         const u32 k = pool.place_of(begin);
         const u32 room = pool.block_rows() - k;
         const u32 count = end - begin < room ? end - begin : room;
-        if (begin + count < end)
-            pool.prefetch_block(pool.block_of(begin + count));
         mark_run<Term<T>::writes, Shared>(pool, begin, begin + count, true);
         call_run<T>(world, f, pool.owners(pool.block_of(begin)) + k, count, term_row<T>(pool, begin));
         begin += count;
@@ -290,9 +288,6 @@ void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs.
                 });
             }
             if (straight) {
-                for (u32 i = 0; i < count && begin + run < end && place + run == lead.block_rows(); ++i)
-                    if (same[i] && block + 1 < s.pools[i]->block_count())
-                        s.pools[i]->prefetch_block(block + 1);
                 ((same[I] ? detail::mark_run<detail::Term<Ts>::writes, Shared>(*s.pools[I], begin, begin + run, I == s.driver) : void()),
                  ...);
                 detail::call_run<Ts...>(*this, body, owners, run, (same[I] ? detail::term_row<Ts>(*s.pools[I], begin) : nullptr)...);

@@ -145,7 +145,7 @@ void mark_word(ServerState& state, const MarkedPool& marked, u32 block, u32 word
         find_lanes(state, marks, first, owners, batch, worker);
     const auto* rows = static_cast<const std::byte*>(pool.row(first));
     for (u32 i = 0; i < batch.count; ++i)
-        batch.rows[i] = rows + (batch.dense[i] - first) * component.info->size_bytes;
+        batch.rows[i] = rows + (batch.dense[i] - first) * pool.row_stride();
     if (batch.count)
         quantise(state, component, batch, worker);
 }
