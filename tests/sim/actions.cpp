@@ -254,8 +254,10 @@ bool Actions::perform(Action action) {
         }
         break;
     case Action::change:
-        for (u32 left = 1 + random_.below(plan_.batch_max); left > 0; --left)
-            change(any_entity(), random_.below(component_kinds));
+        for (u32 left = 1 + random_.below(plan_.batch_max); left > 0; --left) {
+            const Entity changed = any_entity(); // drawn first: compilers differ in the order of arguments
+            change(changed, random_.below(component_kinds));
+        }
         break;
     case Action::teleport:
     case Action::out_of_map:

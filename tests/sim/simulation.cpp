@@ -374,8 +374,8 @@ void Simulation::heal() {
             frozen_ = peer.get();
     if (frozen_) { // changes that it never hears of
         world_.each_mut<Vitals>([](Vitals& vitals) { ++vitals.hp; });
-        world_.spawn(Vitals{}, Replicated{}); // without a place: visible to all
-        tick(true);
+        world_.spawn(Vitals{}, Replicated{}); // without a place or a rule: visible to all
+        tick(false);
         still_since_ = server_.current_tick();
     }
     u32 quiet = 0;
