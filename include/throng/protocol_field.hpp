@@ -30,6 +30,7 @@ struct FieldInfo {
     FieldKind kind = FieldKind::range;
     Range range{};
     u32 angle_bits = 0;
+    const char* name = nullptr; // for files (throng/scene.hpp), never on the wire; null: known by its place
 };
 
 /// The fields of a struct, in wire order.
@@ -86,24 +87,28 @@ class FieldBuilder {
 public:
     explicit FieldBuilder(FieldList* list) : list_(list) {}
 
+    // name: what the field is called in scene files (throng/scene.hpp), unique in its struct, 1 to 47 bytes, no digit first; kept by
+    // reference. Without one it is known by its place.
+
     /// A floating-point or integer member with a Range.
     template <class M>
-    Builder& field(M T::*member, Range range) {
+    Builder& field(M T::*member, Range range, const char* name = nullptr) {
         static_assert(std::is_arithmetic_v<M>);
-        return add({detail::member_offset(member), detail::field_type<M>(), FieldKind::range, range, 0});
+        return add({detail::member_offset(member), detail::field_type<M>(), FieldKind::range, range, 0, name});
     }
     /// A floating-point angle in radians.
     template <class M>
-    Builder& field(M T::*member, Angle angle) {
+    Builder& field(M T::*member, Angle angle, const char* name = nullptr) {
         static_assert(std::is_floating_point_v<M>);
-        return add({detail::member_offset(member), detail::field_type<M>(), FieldKind::angle, {}, angle.bits});
+        return add({detail::member_offset(member), detail::field_type<M>(), FieldKind::angle, {}, angle.bits, name});
     }
     /// An integer, enum or bool with its whole value, or an Entity (a reference).
     template <class M>
-    Builder& field(M T::*member) {
+    Builder& field(M T::*member, const char* name = nullptr) {
         static_assert(!std::is_floating_point_v<M>, "a floating-point field needs a Range or an Angle");
         constexpr FieldType type = detail::field_type<M>();
-        return add({detail::member_offset(member), type, type == FieldType::entity ? FieldKind::reference : FieldKind::integer, {}, 0});
+        return add(
+            {detail::member_offset(member), type, type == FieldType::entity ? FieldKind::reference : FieldKind::integer, {}, 0, name});
     }
 
 private:

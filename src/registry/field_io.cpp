@@ -1,6 +1,7 @@
 #include "src/registry/field_io.hpp"
 #include "src/wire/kernels.hpp"
 #include "src/wire/quantise.hpp"
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -155,6 +156,33 @@ void write_field(const FieldInfo& field, const Column& column, std::byte* const*
             }
             write_integer<T>(field, rows, count, values);
         }
+    });
+}
+
+u64 load_exact(const FieldInfo& field, const std::byte* row) {
+    return with_type(field.type, [&](auto zero) {
+        using T = decltype(zero);
+        const T value = load<T>(row + field.offset_bytes);
+        if constexpr (std::is_same_v<T, float>)
+            return u64{std::bit_cast<u32>(value)};
+        else if constexpr (std::is_same_v<T, double>)
+            return std::bit_cast<u64>(value);
+        else
+            return field.type == FieldType::boolean ? u64{value != 0} : static_cast<u64>(value);
+    });
+}
+
+void store_exact(const FieldInfo& field, std::byte* row, u64 value) {
+    with_type(field.type, [&](auto zero) {
+        using T = decltype(zero);
+        T exact;
+        if constexpr (std::is_same_v<T, float>)
+            exact = std::bit_cast<float>(static_cast<u32>(value));
+        else if constexpr (std::is_same_v<T, double>)
+            exact = std::bit_cast<double>(value);
+        else
+            exact = static_cast<T>(value);
+        std::memcpy(row + field.offset_bytes, &exact, sizeof exact);
     });
 }
 

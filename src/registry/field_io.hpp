@@ -16,4 +16,10 @@ bool read_field(const FieldInfo& field, const Column& column, const std::byte* c
 /// refuse before.
 void write_field(const FieldInfo& field, const Column& column, std::byte* const* rows, u32 count, const i64* values);
 
+/// The field of a row as it is, without a quantiser: the bits of a float, an integer widened with its sign, a bool as 0 or 1. Not for
+/// references.
+u64 load_exact(const FieldInfo& field, const std::byte* row);
+/// The inverse. What the member cannot hold is the caller's to refuse before.
+void store_exact(const FieldInfo& field, std::byte* row, u64 value);
+
 } // namespace throng

@@ -135,6 +135,21 @@ u32 field_bits(FieldType type) {
 }
 } // namespace
 
+/// Null, or what is wrong with the names of fields. Those without one are known by their place, so no name may look like one.
+static const char* wrong_names(const FieldList& list) {
+    for (u32 f = 0; f < list.field_count; ++f) {
+        const char* const name = list.fields[f].name;
+        if (!name)
+            continue;
+        if (name[0] == 0 || (name[0] >= '0' && name[0] <= '9') || std::strlen(name) >= ComponentInfo::name_bytes_max)
+            return "the name of a field has 1 to 47 bytes, and no digit first";
+        for (u32 other = 0; other < f; ++other)
+            if (list.fields[other].name && std::strcmp(name, list.fields[other].name) == 0)
+                return "two fields of one name";
+    }
+    return nullptr;
+}
+
 Protocol::Protocol(ProtocolConfig config) : impl_(new Impl) {
     impl_->config = config;
     std::memset(impl_->layout.index_of, 0xff, sizeof impl_->layout.index_of);
@@ -199,6 +214,8 @@ Error Protocol::Impl::add_columns(LayoutComponent& out, const ComponentInfo& inf
     out.opaque = info.opaque_bytes_max > 0;
     if (info.field_count > ComponentInfo::fields_max)
         return refuse(Error::limit_reached, info.name, "more than 16 fields");
+    if (const char* wrong = wrong_names(info))
+        return refuse(Error::bad_value, info.name, wrong);
     if (out.opaque && (info.opaque_bytes_max > opaque_bytes_max || !info.serialize || !info.deserialize))
         return refuse(Error::bad_value, info.name, "an opaque component needs two functions and 1 to 65536 bytes");
     if (out.opaque && info.field_count > 0)
@@ -325,6 +342,8 @@ Error Protocol::Impl::add_messages() {
                 return refuse(Error::bad_value, info.name, "the name is taken", "message");
         if (info.field_count > FieldList::fields_max)
             return refuse(Error::limit_reached, info.name, "more than 16 fields", "message");
+        if (const char* wrong = wrong_names(info))
+            return refuse(Error::bad_value, info.name, wrong, "message");
         if (const char* wrong = add_message(table.layouts.emplace_back(), info))
             return refuse(Error::bad_value, info.name, wrong, "message");
         if (info.type >= table.index_of.size())
