@@ -37,6 +37,7 @@ MODULES = {
     'src/registry': 5,
     'src/visibility': 6,
     'src/events': 6,
+    'src/scene': 6,
     'src/server': 7,
     'src/client': 7,
     'jobs/stages': 8,

@@ -85,7 +85,8 @@ struct FuzzProtocol {
             .spatial(&Place::x, &Place::z)
             .extrapolated_by(&Speed::x, &Speed::z);
         protocol.component<Speed>("speed").field(&Speed::x, Range{-20, 20, 0.01}).field(&Speed::z, Range{-20, 20, 0.01});
-        protocol.component<Life>("life").field(&Life::hp).field(&Life::angry).field(&Life::yaw, Angle{10}).field(&Life::target);
+        protocol.component<Life>("life").field(&Life::hp, "hp").field(&Life::angry, "angry").field(&Life::yaw, Angle{10}, "yaw")
+            .field(&Life::target);
         protocol.opaque<Note>("note", sizeof(Note::bytes), write_note, read_note);
         constexpr Channel channel = Channel::unreliable;
         protocol.message<Hit>("hit", {.channel = channel, .route = Route::both, .waits_for_tick = true})

@@ -10,9 +10,11 @@
 #include "tests/support/encode_blocks.hpp"
 #include "throng/client.hpp"
 #include "throng/loopback.hpp"
+#include "throng/scene.hpp"
 #include "throng/server.hpp"
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <zstd.h>
 
@@ -340,6 +342,31 @@ void links() {
     }
 }
 
+// ---- scene: both forms of a small world, and JSON as a person writes it
+void scenes() {
+    fuzz::FuzzProtocol fixture;
+    World world;
+    const Entity first = world.spawn(fuzz::Place{1.5f, -20}, fuzz::Speed{0.1f, 3e-9f}, Replicated{});
+    fuzz::Note note;
+    note.size_bytes = 5;
+    std::memcpy(note.bytes, "hello", 5);
+    const Entity second = world.spawn(fuzz::Life{-7, true, 3, first}, fuzz::Note{note}, Replicated{});
+    world.spawn(fuzz::Place{0, std::numeric_limits<float>::infinity()}, fuzz::Life{1 << 30, false, -0.0f, second}, Replicated{});
+    for (u32 i = 0; i < 60; ++i)
+        world.spawn(Replicated{});
+    world.spawn(fuzz::Life{}, Replicated{});
+    for (const SceneForm form : {SceneForm::json, SceneForm::binary}) {
+        Array<std::byte> file;
+        SceneReport report;
+        if (save_scene(world, fixture.protocol, file, report, {.form = form}) != Error::none)
+            std::exit(1);
+        save("scene", form == SceneForm::json ? "json" : "binary", {file.data(), file.size()});
+    }
+    save("scene", "by_hand",
+         std::string("{ \"throng_scene\": 1,\r\n  \"entities\": [ {\"li\\u0066e\": {\"3\": 1, \"hp\": 5}},\n\t{\"place\": "
+                     "{\"1\": -2.5E+1}}, {\"note\": \"00ff7f\", \"life\": {\"yaw\": \"0x7fc00001\", \"3\": null}} ]\n}\n"));
+}
+
 // ---- trace: the formats
 void traces() {
     const std::string fcd = "<?xml version=\"1.0\"?>\n<!-- note -->\n<fcd-export>\n  <timestep time=\"1.00\">\n"
@@ -382,6 +409,7 @@ int main(int count, char** values) {
     servers();
     messages();
     links();
+    scenes();
     traces();
     std::printf("%u files\n", files);
     return 0;

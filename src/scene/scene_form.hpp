@@ -1,0 +1,97 @@
+#pragma once
+// What the two forms of a scene share: what there is to write, what a reader says of a file, how names and values are judged. The forms
+// differ in how they put it into bytes, and in nothing else.
+#include "throng/scene.hpp"
+#include <string_view>
+
+namespace throng {
+
+/// What a field is in a file: what its member can hold, whatever quantises it on the wire. The numbers are those of the binary form.
+enum class SceneValue : u8 { f32, f64, signed_integer, unsigned_integer, boolean, reference };
+SceneValue scene_value(const FieldInfo& field);
+const char* to_string(SceneValue value);
+/// Whether the member can hold it: bits of a float, an integer widened to 64 bits, 0 or 1. Not for references.
+bool fits(const FieldInfo& field, u64 value);
+
+/// Names of components and fields have at most 47 bytes; what is longer is none of ours.
+inline constexpr u32 scene_name_bytes_max = 255;
+/// What a field is called in files: its name, or its place.
+struct FieldKey {
+    FieldKey(const ComponentInfo& component, u32 field);
+    operator std::string_view() const { return text; }
+    char digits[4] = {};
+    std::string_view text;
+};
+/// By name; none of ours: -1.
+i32 find_component(const Protocol& protocol, std::string_view name);
+i32 find_field(const ComponentInfo& component, std::string_view key);
+
+/// Composes the text of a problem; cuts what does not fit.
+class ProblemText {
+public:
+    explicit ProblemText(std::span<char> out) : out_(out) { out_[0] = 0; }
+    ProblemText& add(std::string_view text);
+    ProblemText& add(u64 number);
+    /// A name out of a file: in quotes, at most 48 bytes of it, others than printable ASCII as '?'.
+    ProblemText& quote(std::string_view name);
+
+private:
+    std::span<char> out_; // the last byte stays 0
+    std::size_t size_ = 0;
+};
+
+// ---- to a file
+inline constexpr u32 no_scene_id = 0xffffffff;
+
+/// What is to be saved.
+struct SceneSource {
+    const World& world;
+    const Protocol& protocol;
+    std::span<const Entity> entities; // by scene id
+    std::span<const u32> id_of_slot;  // by entity_idx; no_scene_id
+    u32 bytes_max;
+    SceneReport& report;
+    Array<std::byte> opaque; // scratch of opaque_value
+
+    /// The component's row, or null.
+    const std::byte* row(u32 id, const ComponentInfo& component) const;
+    /// The scene id that a reference field leads to; no_scene_id: null. Counts those that are dropped.
+    u32 reference(const FieldInfo& field, const std::byte* row);
+    /// What the component's function writes; valid until the next call. too_large: more than it may; says so in the report.
+    Error opaque_value(const ComponentInfo& component, const std::byte* row, u32 id, Bytes& value);
+    /// too_large, and says so in the report, once the file is larger than bytes_max.
+    Error check_size(const Array<std::byte>& file);
+};
+/// Append the file to `out`.
+Error write_json(SceneSource& source, Array<std::byte>& out);
+Error write_binary(SceneSource& source, Array<std::byte>& out);
+
+// ---- from a file
+/// What a reader calls, in the order of the file. Each component of an entity comes once: component, then its values, then end_component.
+class SceneSink {
+public:
+    virtual void component(u32 id, u32 component) = 0;
+    virtual void value(const FieldInfo& field, u64 value) = 0;      // fits
+    virtual void reference(const FieldInfo& field, u32 target) = 0; // no_scene_id: null
+    virtual Error opaque(Bytes bytes) = 0;                          // an error ends the reading
+    virtual void end_component() = 0;
+
+protected:
+    ~SceneSink() = default;
+};
+
+struct SceneInput {
+    Bytes bytes;
+    const Protocol& protocol;
+    u32 entities_max;
+    SceneReport& report; // problem, problem_offset, same_protocol
+    Allocator allocator;
+};
+/// Read all of a file. entity_count: how many entities it has, complete only at the end. An error says what and where in the report; what
+/// was said before holds of a prefix. Allocate nothing but room for one opaque value.
+Error read_json(const SceneInput& input, SceneSink& sink, u32& entity_count);
+Error read_binary(const SceneInput& input, SceneSink& sink, u32& entity_count);
+/// Whether the file is one of the binary form, or the beginning of one.
+bool is_binary(Bytes file);
+
+} // namespace throng
