@@ -2,6 +2,8 @@
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <cstring>
+#include <emmintrin.h>
+#include <utility>
 #include <xxhash.h>
 
 namespace throng::transport {
@@ -109,6 +111,25 @@ SendResult Link::refuse() {
     return SendResult::refused;
 }
 
+namespace {
+/// Past the caches: nobody reads a message before its link has delayed it, and by then it would be gone from them.
+void stream_copy(std::byte* to, const std::byte* from, u32 bytes) {
+    u32 i = 0;
+    for (; i + 64 <= bytes; i += 64) {
+        const __m128i* f = reinterpret_cast<const __m128i*>(from + i);
+        __m128i* t = reinterpret_cast<__m128i*>(to + i);
+        const __m128i a = _mm_loadu_si128(f), b = _mm_loadu_si128(f + 1), c = _mm_loadu_si128(f + 2), d = _mm_loadu_si128(f + 3);
+        _mm_stream_si128(t, a);
+        _mm_stream_si128(t + 1, b);
+        _mm_stream_si128(t + 2, c);
+        _mm_stream_si128(t + 3, d);
+    }
+    if (i < bytes)
+        std::memcpy(to + i, from + i, bytes - i);
+    _mm_sfence(); // another thread may read it
+}
+} // namespace
+
 SendResult Link::send(MessagePool& pool, u32 hint, Channel channel, Bytes message, const ChannelLimits& limits) {
     Queue& queue = queues_[static_cast<u32>(channel)];
     const u32 size_bytes = static_cast<u32>(message.size());
@@ -121,17 +142,36 @@ SendResult Link::send(MessagePool& pool, u32 hint, Channel channel, Bytes messag
     copy->damaged = false;
     copy->queued_bytes = size_bytes;
     copy->sequence = channel == Channel::ordered ? ordered_sent_++ : 0;
-    if (size_bytes)
-        std::memcpy(copy->data(), message.data(), size_bytes);
+    stream_copy(copy->data(), message.data(), size_bytes);
     queue.bytes += size_bytes;
     ++queue.messages;
-    staged_.push_back(copy);
+    stage(copy);
     return SendResult::accepted;
 }
 
+/// Messages are cold again when they depart, and a list shows only the next one, so each also tells of one further on.
+void Link::stage(Message* message) {
+    message->prev = message->next = nullptr;
+    Message*& earlier = staged_last_[staged_count_ % depart_ahead];
+    if (staged_count_ < depart_ahead)
+        staged_first_[staged_count_] = message;
+    else
+        earlier->prev = message;
+    earlier = message;
+    ++staged_count_;
+    (staged_.tail ? staged_.tail->next : staged_.head) = message;
+    staged_.tail = message;
+}
+
 void Link::depart(const LinkContext& context, TimeUs now_us) {
-    while (staged_.head) {
-        Message* message = staged_.pop_front();
+    if (staged_.head && flight_.tail)
+        detail::prefetch_write(flight_.tail);
+    Message* message = std::exchange(staged_, {}).head;
+    staged_count_ = 0;
+    for (Message* next = nullptr; message; message = next) {
+        next = message->next;
+        if (message->prev)
+            detail::prefetch_write(message->prev);
         message->packet = packets_++;
         ++counters_.in_flight;
         if (message->channel == Channel::unreliable) {
@@ -359,8 +399,9 @@ Message* Link::hand_over(const LinkContext& context, Message* message) {
 }
 
 void Link::discard(const LinkContext& context) {
-    while (staged_.head)
-        context.pool.release(context.client, staged_.pop_front());
+    staged_count_ = 0;
+    for (Message* message = std::exchange(staged_, {}).head; message;)
+        context.pool.release(context.client, std::exchange(message, message->next));
     for (List* list : {&flight_, &held_})
         while (list->head) {
             Message* message = list->pop_front();

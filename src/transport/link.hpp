@@ -67,6 +67,17 @@ public:
     SendResult refuse();
     /// Everything sent departs, with `now_us` as its time.
     void depart(const LinkContext& context, TimeUs now_us);
+    /// Brings what depart looks at into the caches: first the link, then its messages.
+    void prefetch() const {
+        for (std::size_t byte = 0; byte < sizeof(Link); byte += 64)
+            detail::prefetch_write(reinterpret_cast<const std::byte*>(this) + byte);
+    }
+    void prefetch_staged() const {
+        for (u32 i = 0; i < depart_ahead && i < staged_count_; ++i)
+            detail::prefetch_write(staged_first_[i]);
+        if (flight_.tail)
+            detail::prefetch_write(flight_.tail);
+    }
     /// The next message to deliver by `now_us`, unlinked, or null. The caller releases it. Runs the repeats that are due.
     Message* next_arrival(const LinkContext& context, TimeUs now_us);
     /// When next_arrival has something to do; ~0 when nothing is under way.
@@ -99,6 +110,7 @@ private:
         u32 kept_bytes = 0;
     };
 
+    void stage(Message* message);
     void transmit(const LinkContext& context, Message* message, TimeUs time_us, TimeUs now_us);
     void lose(const LinkContext& context, Message* message, Fate fate, TimeUs time_us, TimeUs now_us, TimeUs until_us);
     void duplicate(const LinkContext& context, Message* message, TimeUs time_us, TimeUs arrival_us);
@@ -115,7 +127,7 @@ private:
     void count(const LinkContext& context, Fate fate, TimeUs time_us, Message* message);
 
     // What a send touches comes first, in one cache line.
-    List staged_;
+    List staged_; // `prev` of one is the message staged `depart_ahead` later
     Queue queues_[channel_count];
     u32 ordered_sent_ = 0;
     u32 ordered_next_ = 0;
@@ -123,6 +135,10 @@ private:
     bool in_burst_ = false;
     u64 packets_ = 0;
 
+    static constexpr u32 depart_ahead = 4;
+    Message* staged_first_[depart_ahead] = {};
+    Message* staged_last_[depart_ahead] = {}; // a ring
+    u32 staged_count_ = 0;
     u64 key_ = 0;
     LinkModel model_;
     u64 busy_until_ns_ = 0; // the rate limit's transmitter

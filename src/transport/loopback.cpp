@@ -264,7 +264,12 @@ void LoopbackNetwork::Impl::flush_server(TimeUs now) {
         if (!staged)
             break;
         *staged = 0;
-        Connection& c = connection(static_cast<ClientId>(staged - staged_down));
+        const ClientId id = static_cast<ClientId>(staged - staged_down);
+        if (id + 2 < slot_count)
+            connection(id + 2).down.prefetch();
+        if (id + 1 < slot_count)
+            connection(id + 1).down.prefetch_staged();
+        Connection& c = connection(id);
         c.down.depart(context(c, Direction::down), now);
     }
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <new>
 #include <thread>
+#include <utility>
 
 namespace throng::transport {
 
@@ -20,15 +21,19 @@ MessagePool::~MessagePool() {
         allocator_.free(slabs_, slabs_->bytes, alignof(Slab));
         slabs_ = next;
     }
+    for (Shard& shard : shards_)
+        for (FreeList& list : shard.free)
+            allocator_.free(list.blocks, list.capacity * sizeof(Message*), alignof(Message*));
 }
 
 Message* MessagePool::take(Shard& shard, u32 first_class, u32 last_class) {
+    constexpr u32 ahead = 4; // blocks are cold
     Guard guard(shard.lock);
     for (u32 c = first_class; c <= last_class; ++c)
-        if (Message* message = shard.free[c]) {
-            shard.free[c] = message->next;
-            detail::prefetch_write(message->next); // its link is read next time, and is cold
-            return message;
+        if (FreeList& list = shard.free[c]; list.count) {
+            if (list.count > ahead)
+                detail::prefetch_write(list.blocks[list.count - 1 - ahead]);
+            return list.blocks[--list.count];
         }
     return nullptr;
 }
@@ -43,19 +48,12 @@ Message* MessagePool::acquire(u32 hint, u32 size_bytes) {
     // much less.
     const u32 last_class = std::max(size_class, packet_class);
     Message* message = nullptr;
-    for (u32 i = 0; i < shard_count && !message; ++i)
-        message = take(shards_[(hint + i) % shard_count], size_class, last_class);
-    if (!message) {
-        message = grow(size_class, 0);
-        if (Message* rest = message->next) {
-            Shard& shard = shards_[hint % shard_count];
-            Guard guard(shard.lock);
-            Message* last = rest;
-            while (last->next)
-                last = last->next;
-            last->next = shard.free[size_class];
-            shard.free[size_class] = rest;
-        }
+    for (;;) {
+        for (u32 i = 0; i < shard_count && !message; ++i)
+            message = take(shards_[(hint + i) % shard_count], size_class, last_class);
+        if (message)
+            break;
+        grow(size_class, 0, shards_[hint % shard_count]); // others may take all of it
     }
     message->next = message->prev = nullptr;
     message->size_bytes = size_bytes;
@@ -64,20 +62,19 @@ Message* MessagePool::acquire(u32 hint, u32 size_bytes) {
 
 void MessagePool::release(u32 hint, Message* message) {
     Shard& shard = shards_[hint % shard_count];
+    const u32 size_class = message->size_class;
     Guard guard(shard.lock);
-    message->next = shard.free[message->size_class];
-    shard.free[message->size_class] = message;
+    FreeList& list = shard.free[size_class];
+    list.blocks[list.count++] = message;
 }
 
 void MessagePool::reserve(u32 count) {
     for (Shard& shard : shards_)
-        if (const u32 share = count / shard_count + 1; count > 0) {
-            THRONG_ASSERT(!shard.free[packet_class]);
-            shard.free[packet_class] = grow(packet_class, share);
-        }
+        if (const u32 share = count / shard_count + 1; count > 0)
+            grow(packet_class, share, shard);
 }
 
-Message* MessagePool::grow(u32 size_class, u32 count) {
+void MessagePool::grow(u32 size_class, u32 count, Shard& shard) {
     Guard guard(grow_lock_);
     const std::size_t block_bytes = (sizeof(Message) + class_bytes[size_class] + 63) / 64 * 64;
     if (count == 0) // by half, so that growth ends soon when the load is steady
@@ -88,15 +85,32 @@ Message* MessagePool::grow(u32 size_class, u32 count) {
     slabs_ = slab;
     blocks_[size_class] += count;
     memory_bytes_ += slab_bytes;
+    // Any shard may be given all blocks of the class.
+    for (Shard& other : shards_) {
+        FreeList& list = other.free[size_class];
+        const u32 capacity = std::max(blocks_[size_class], 2 * list.capacity);
+        if (blocks_[size_class] <= list.capacity)
+            continue;
+        Message** blocks = static_cast<Message**>(allocator_.allocate(capacity * sizeof(Message*), alignof(Message*)));
+        memory_bytes_ += (capacity - list.capacity) * sizeof(Message*);
+        Message** old = blocks;
+        u32 old_capacity = capacity;
+        {
+            Guard list_guard(other.lock);
+            std::copy_n(list.blocks, list.count, blocks);
+            std::swap(list.blocks, old);
+            std::swap(list.capacity, old_capacity);
+        }
+        allocator_.free(old, old_capacity * sizeof(Message*), alignof(Message*));
+    }
+    Guard shard_guard(shard.lock);
+    FreeList& list = shard.free[size_class];
     std::byte* memory = reinterpret_cast<std::byte*>(slab + 1);
-    Message* chain = nullptr;
-    for (u32 i = count; i > 0; --i) {
+    for (u32 i = count; i > 0; --i) { // the lowest is taken first
         Message* message = new (memory + block_bytes * (i - 1)) Message{};
         message->size_class = static_cast<u8>(size_class);
-        message->next = chain;
-        chain = message;
+        list.blocks[list.count++] = message;
     }
-    return chain;
 }
 
 } // namespace throng::transport

@@ -68,9 +68,15 @@ private:
         ~Guard() { lock.unlock(); }
         SpinLock& lock;
     };
+    // Free blocks are listed apart from them: they are cold, and a chain through their heads would wait for each.
+    struct FreeList {
+        Message** blocks = nullptr;
+        u32 count = 0;
+        u32 capacity = 0; // at least as many as there are blocks of the class
+    };
     struct alignas(64) Shard {
         SpinLock lock;
-        Message* free[class_count] = {};
+        FreeList free[class_count];
     };
     struct alignas(64) Slab {
         Slab* next;
@@ -78,7 +84,7 @@ private:
     };
 
     Message* take(Shard& shard, u32 first_class, u32 last_class);
-    Message* grow(u32 size_class, u32 count); // a chain of blocks
+    void grow(u32 size_class, u32 count, Shard& shard); // lists the new blocks there
 
     Allocator allocator_;
     SpinLock grow_lock_;
