@@ -224,12 +224,45 @@ void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts)
         client.first_in_flight = client.oldest_message;
 }
 
+namespace {
+
+/// Where the sections of the oldest message begin that a client's acks speak of. Acks come in the order of the messages, as a rule,
+/// and the messages of a tick stand together.
+u32 first_acked(const ClientState& client) {
+    const AckBlock& block = client.acks[0];
+    const u16 id = static_cast<u16>(block.newest - (63 - std::countl_zero(block.mask | 1)));
+    return client.next_message - 1 - static_cast<u16>(static_cast<u16>(client.next_message - 1) - id);
+}
+
+/// Records were written round trips ago, so all of this is cold: the client, then its records, then what they lead to.
+void prefetch_ahead(const ServerState& state, u32 id, u32 end) {
+    prefetch_clients(state.clients, id + 1, end);
+    if (id + 2 < end)
+        if (const ClientState& client = state.clients[id + 2]; client.acks.size() && client.records.size()) {
+            const MessageRecord* const records = client.records.data();
+            const u32 mask = client.records.size() - 1;
+            detail::prefetch_write(records + (first_acked(client) & mask));
+            detail::prefetch_write(records + ((first_acked(client) + 5) & mask));
+            detail::prefetch_write(records + (client.first_in_flight & mask));
+        }
+    if (id + 1 < end) {
+        const ClientState& client = state.clients[id + 1];
+        if (client.acks.size() && client.records.size()) {
+            const SectionRecord* const sections = client.sections.data();
+            const u32 mask = client.sections.size() - 1, first = client.records[first_acked(client) & (client.records.size() - 1)].first;
+            for (u32 i = 0; i < std::min(client.tick_sections, 48u); i += 64 / sizeof(SectionRecord))
+                detail::prefetch(sections + ((first + i) & mask));
+        }
+    }
+}
+
+} // namespace
+
 void run_acks_stage(ServerState& state) {
     parallel_stage(state, Stage::acks, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {
             ClientState& client = state.clients[id];
-            if (id + 1 < end)
-                prefetch_chunks(state.clients[id + 1]);
+            prefetch_ahead(state, id, end);
             if (client.joined && (client.acks.size() || client.oldest_message != client.next_message))
                 process_client(state, client, worker);
         }

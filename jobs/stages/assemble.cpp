@@ -268,6 +268,7 @@ void run_assemble_stage(ServerState& state) {
     const bool any_typed = !state.outbox.messages.empty() || state.any_backlog;
     parallel_stage(state, Stage::assemble, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {
+            prefetch_clients(state.clients, id, end);
             ClientState& client = state.clients[id];
             if (any_typed)
                 send_typed(state, client, id, worker);

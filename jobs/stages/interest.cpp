@@ -182,6 +182,23 @@ void withdraw(ClientState& client, const Array<WorkerState::Withdrawn>& withdraw
     }
 }
 
+/// What update_position looks at, some clients ahead: one thing leads to the next.
+void prefetch_focus(ServerState& state, u32 id, u32 end) {
+    if (id + 3 < end)
+        detail::prefetch(&state.clients[id + 3]);
+    if (id + 2 < end)
+        if (const ClientState& client = state.clients[id + 2]; client.has_focus && client.focus.entity_idx < state.slots.size())
+            detail::prefetch(&state.slots[client.focus.entity_idx]);
+    if (id + 1 < end)
+        if (const Slot* slot = state.clients[id + 1].has_focus ? state.slot_of(state.clients[id + 1].focus) : nullptr;
+            slot && slot->place != no_slot) {
+            const u32 chunk = slot->place / lane_count;
+            state.mirror.prefetch(chunk);
+            detail::prefetch(&state.touched[chunk * state.layout.component_count + static_cast<u32>(state.layout.spatial_component)]);
+            detail::prefetch(state.fresh_row(slot->place));
+        }
+}
+
 void update_chunks(ServerState& state, ClientState& client, WorkerState& worker, bool topology_changed) {
     client.view_changed |= update_position(state, client);
     if (client.view_changed || topology_changed)
@@ -218,9 +235,11 @@ void run_views_stage(ServerState& state) {
         return; // nothing has moved, and nobody looks elsewhere
     const bool topology_changed = state.topology_changed;
     parallel_stage(state, Stage::interest, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
-        for (u32 id = begin; id < end; ++id)
+        for (u32 id = begin; id < end; ++id) {
+            prefetch_focus(state, id, end);
             if (state.clients[id].joined)
                 update_chunks(state, state.clients[id], worker, topology_changed);
+        }
     });
 }
 
@@ -230,8 +249,7 @@ void run_interest_stage(ServerState& state) {
     const bool topology_changed = state.topology_changed;
     parallel_stage(state, Stage::interest, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {
-            if (id + 1 < end)
-                prefetch_chunks(state.clients[id + 1]);
+            prefetch_clients(state.clients, id, end);
             if (state.clients[id].joined)
                 update_lanes(state, state.clients[id], worker, topology_changed);
         }

@@ -39,7 +39,7 @@ void Plan::add(u32 index) {
             full |= delta; // R14: the version that serves B has been dropped
             delta = 0;
         } else {
-            THRONG_ASSERT((delta & rebound_since(chunk, view.baseline)) == 0); // R2-absolute: re-binding put such lanes in limbo
+            THRONG_ASSERT_SLOW((delta & rebound_since(chunk, view.baseline)) == 0); // R2-absolute: re-binding put such lanes in limbo
         }
     }
     u64 unsent_gone = gone;
@@ -187,8 +187,7 @@ void run_plan_stage(ServerState& state) {
     parallel_stage(state, Stage::plan, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32 index) {
         for (u32 id = begin; id < end; ++id) {
             ClientState& client = state.clients[id];
-            if (id + 1 < end)
-                prefetch_chunks(state.clients[id + 1]);
+            prefetch_clients(state.clients, id, end);
             if (!client.joined)
                 continue;
             plan_client({state, client, worker, index});

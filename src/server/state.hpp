@@ -294,11 +294,17 @@ inline void promote_baseline(ClientChunk& view, const Chunk& chunk, Tick now) {
         view.baseline = now - 1;
 }
 
-/// The chunk states of a client that will be looked at soon.
-inline void prefetch_chunks(const ClientState& client) {
-    const u32 count = client.chunks.size() < 32 ? client.chunks.size() : 32;
-    for (u32 i = 0; i < count; ++i)
-        detail::prefetch_write(client.chunks.data() + i);
+/// For loops over clients: the chunk states of the next one, and where the one after it is. Clients are large, and what they point to
+/// is known only once they are there.
+inline void prefetch_clients(const Array<ClientState>& clients, u32 id, u32 end) {
+    if (id + 2 < end)
+        for (std::size_t byte = 0; byte < sizeof(ClientState); byte += 64)
+            detail::prefetch_write(reinterpret_cast<const std::byte*>(&clients[id + 2]) + byte);
+    if (id + 1 < end) {
+        const Array<ClientChunk>& chunks = clients[id + 1].chunks;
+        for (u32 i = 0; i < chunks.size() && i < 32; ++i)
+            detail::prefetch_write(chunks.data() + i);
+    }
 }
 
 ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint);
