@@ -165,6 +165,12 @@ void update_view(ServerState& state, ClientState& client, WorkerState& worker, C
 /// R4: what was sent before a lane appeared or left says nothing about it any more, so it is taken out of the records of older
 /// messages. Exact for each lane: a tick per chunk would hold back all acks of a chunk at the edge of a moving view for ever.
 void withdraw(ClientState& client, const Array<WorkerState::Withdrawn>& withdrawn) {
+    if (client.oldest_message == client.next_message)
+        return;
+    const u32 first = client.records[client.oldest_message & (client.records.size() - 1)].first;
+    constexpr u32 a_line = 64 / sizeof(SectionRecord);
+    for (u32 i = 0; i < std::min(client.next_section - first, 32 * a_line); i += a_line)
+        detail::prefetch_write(&client.sections[(first + i) & (client.sections.size() - 1)]);
     for (u32 message = client.oldest_message; message != client.next_message; ++message) {
         const MessageRecord& record = client.records[message & (client.records.size() - 1)];
         if (record.state == record_free)
