@@ -80,8 +80,8 @@ throng_ninja() {
     return "$status"
 }
 
-# Configures a build folder (when it is not yet) and builds it: throng_build FOLDER [MESON OPTION ...]
-throng_build() {
+# Configures a build folder (when it is not yet): throng_configure FOLDER [MESON OPTION ...]
+throng_configure() {
     local build=$1 log
     shift
     if [ -d "$build/meson-private" ] && [ "${throng_installed:-no}" = yes ]; then
@@ -99,7 +99,6 @@ throng_build() {
         cat "$log" >&2
         return 1
     fi
-    throng_ninja "$build"
 }
 
 # What tools/test and tools/demo share: packages, then the release build in build/.
@@ -112,5 +111,5 @@ throng_prepare() {
         exit 2
     fi
     # shellcheck disable=SC2086 # several options
-    throng_build "$throng_root/build" --buildtype=release ${THRONG_MESON_ARGS:-}
+    throng_configure "$throng_root/build" --buildtype=release ${THRONG_MESON_ARGS:-} && throng_ninja "$throng_root/build"
 }

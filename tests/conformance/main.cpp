@@ -1,5 +1,4 @@
 // conformance [--workers=N] [--loss=PERCENT] [doctest's options]
-#define DOCTEST_CONFIG_IMPLEMENT
 #include "tests/conformance/support.hpp"
 #include <cstdio>
 #include <cstdlib>
