@@ -262,6 +262,20 @@ void Assembler::run() {
     worker_.counts.client_bytes_max = std::max(worker_.counts.client_bytes_max, client_bytes_);
 }
 
+/// The ends of the next client's rings, of which one was read and the other written ticks ago.
+void prefetch_rings(const ServerState& state, u32 id, u32 end) {
+    if (id + 1 >= end || !state.clients[id + 1].records.size() || !state.clients[id + 1].sections.size())
+        return;
+    const ClientState& client = state.clients[id + 1];
+    const u32 records_mask = client.records.size() - 1, sections_mask = client.sections.size() - 1;
+    detail::prefetch(&client.records[client.oldest_message & records_mask]);
+    detail::prefetch_write(&client.records[client.next_message & records_mask]);
+    detail::prefetch(client.sends.data());
+    constexpr u32 a_line = 64 / sizeof(SectionRecord);
+    for (u32 i = 0; i < std::min(client.tick_sections, 16 * a_line); i += a_line)
+        detail::prefetch_write(&client.sections[(client.next_section + i) & sections_mask]);
+}
+
 } // namespace
 
 void run_assemble_stage(ServerState& state) {
@@ -269,6 +283,7 @@ void run_assemble_stage(ServerState& state) {
     parallel_stage(state, Stage::assemble, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {
             prefetch_clients(state.clients, id, end);
+            prefetch_rings(state, id, end);
             ClientState& client = state.clients[id];
             if (any_typed)
                 send_typed(state, client, id, worker);
