@@ -2,7 +2,6 @@
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <cstring>
-#include <emmintrin.h>
 #include <utility>
 #include <xxhash.h>
 
@@ -111,51 +110,46 @@ SendResult Link::refuse() {
     return SendResult::refused;
 }
 
-namespace {
-/// Past the caches: nobody reads a message before its link has delayed it, and by then it would be gone from them.
-void stream_copy(std::byte* to, const std::byte* from, u32 bytes) {
-    u32 i = 0;
-    for (; i + 64 <= bytes; i += 64) {
-        const __m128i* f = reinterpret_cast<const __m128i*>(from + i);
-        __m128i* t = reinterpret_cast<__m128i*>(to + i);
-        const __m128i a = _mm_loadu_si128(f), b = _mm_loadu_si128(f + 1), c = _mm_loadu_si128(f + 2), d = _mm_loadu_si128(f + 3);
-        _mm_stream_si128(t, a);
-        _mm_stream_si128(t + 1, b);
-        _mm_stream_si128(t + 2, c);
-        _mm_stream_si128(t + 3, d);
-    }
-    if (i < bytes)
-        std::memcpy(to + i, from + i, bytes - i);
-    _mm_sfence(); // another thread may read it
-}
-} // namespace
-
 SendResult Link::send(MessagePool& pool, u32 hint, Channel channel, Bytes message, const ChannelLimits& limits) {
     Queue& queue = queues_[static_cast<u32>(channel)];
     const u32 size_bytes = static_cast<u32>(message.size());
     if (queue.messages >= limits.queue_messages_max || size_bytes > limits.queue_bytes_max - queue.bytes)
         return refuse();
-    Message* copy = pool.acquire(hint, size_bytes);
+    Message* copy = acquire(pool, hint, size_bytes);
     copy->channel = channel;
     copy->attempt = 0;
     copy->waiting = false;
     copy->damaged = false;
     copy->queued_bytes = size_bytes;
     copy->sequence = channel == Channel::ordered ? ordered_sent_++ : 0;
-    stream_copy(copy->data(), message.data(), size_bytes);
+    if (size_bytes)
+        std::memcpy(copy->data(), message.data(), size_bytes);
     queue.bytes += size_bytes;
     ++queue.messages;
     stage(copy);
     return SendResult::accepted;
 }
 
+Message* Link::acquire(MessagePool& pool, u32 hint, u32 size_bytes) {
+    if (size_bytes > MessagePool::packet_bytes_max)
+        return pool.acquire(hint, size_bytes);
+    if (stock_count_ == 0 && staged_count_ + 1 < staged_before_)
+        stock_count_ = pool.acquire_packets(hint, stock_, std::min(staged_before_ - staged_count_, stock_max));
+    if (stock_count_ == 0)
+        return pool.acquire(hint, size_bytes);
+    Message* message = stock_[--stock_count_];
+    if (stock_count_) // the next one, most likely as long; blocks are cold
+        for (u32 byte = 0; byte < sizeof(Message) + size_bytes; byte += 64)
+            detail::prefetch_write(reinterpret_cast<const std::byte*>(stock_[stock_count_ - 1]) + byte);
+    message->size_bytes = size_bytes;
+    return message;
+}
+
 /// Messages are cold again when they depart, and a list shows only the next one, so each also tells of one further on.
 void Link::stage(Message* message) {
     message->prev = message->next = nullptr;
     Message*& earlier = staged_last_[staged_count_ % depart_ahead];
-    if (staged_count_ < depart_ahead)
-        staged_first_[staged_count_] = message;
-    else
+    if (staged_count_ >= depart_ahead)
         earlier->prev = message;
     earlier = message;
     ++staged_count_;
@@ -166,8 +160,10 @@ void Link::stage(Message* message) {
 void Link::depart(const LinkContext& context, TimeUs now_us) {
     if (staged_.head && flight_.tail)
         detail::prefetch_write(flight_.tail);
+    if (stock_count_)
+        context.pool.release(context.client, stock_, std::exchange(stock_count_, 0));
     Message* message = std::exchange(staged_, {}).head;
-    staged_count_ = 0;
+    staged_before_ = std::exchange(staged_count_, 0);
     for (Message* next = nullptr; message; message = next) {
         next = message->next;
         if (message->prev)
@@ -399,6 +395,8 @@ Message* Link::hand_over(const LinkContext& context, Message* message) {
 }
 
 void Link::discard(const LinkContext& context) {
+    if (stock_count_)
+        context.pool.release(context.client, stock_, std::exchange(stock_count_, 0));
     staged_count_ = 0;
     for (Message* message = std::exchange(staged_, {}).head; message;)
         context.pool.release(context.client, std::exchange(message, message->next));

@@ -73,8 +73,8 @@ public:
             detail::prefetch_write(reinterpret_cast<const std::byte*>(this) + byte);
     }
     void prefetch_staged() const {
-        for (u32 i = 0; i < depart_ahead && i < staged_count_; ++i)
-            detail::prefetch_write(staged_first_[i]);
+        if (staged_.head)
+            detail::prefetch_write(staged_.head);
         if (flight_.tail)
             detail::prefetch_write(flight_.tail);
     }
@@ -110,6 +110,7 @@ private:
         u32 kept_bytes = 0;
     };
 
+    Message* acquire(MessagePool& pool, u32 hint, u32 size_bytes);
     void stage(Message* message);
     void transmit(const LinkContext& context, Message* message, TimeUs time_us, TimeUs now_us);
     void lose(const LinkContext& context, Message* message, Fate fate, TimeUs time_us, TimeUs now_us, TimeUs until_us);
@@ -135,10 +136,15 @@ private:
     bool in_burst_ = false;
     u64 packets_ = 0;
 
-    static constexpr u32 depart_ahead = 4;
-    Message* staged_first_[depart_ahead] = {};
+    static constexpr u32 depart_ahead = 3;
     Message* staged_last_[depart_ahead] = {}; // a ring
     u32 staged_count_ = 0;
+    // Packets for a link that sends many between two departures are taken from the pool together: a lock waits for all that was written
+    // before it, and that is the packet before.
+    static constexpr u32 stock_max = 6;
+    Message* stock_[stock_max] = {};
+    u32 stock_count_ = 0;
+    u32 staged_before_ = 0; // how many departed last
     u64 key_ = 0;
     LinkModel model_;
     u64 busy_until_ns_ = 0; // the rate limit's transmitter

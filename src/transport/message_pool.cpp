@@ -60,12 +60,25 @@ Message* MessagePool::acquire(u32 hint, u32 size_bytes) {
     return message;
 }
 
-void MessagePool::release(u32 hint, Message* message) {
+u32 MessagePool::acquire_packets(u32 hint, Message** messages, u32 count) {
     Shard& shard = shards_[hint % shard_count];
-    const u32 size_class = message->size_class;
     Guard guard(shard.lock);
-    FreeList& list = shard.free[size_class];
-    list.blocks[list.count++] = message;
+    FreeList& list = shard.free[packet_class];
+    count = std::min(count, list.count);
+    list.count -= count;
+    std::copy_n(list.blocks + list.count, count, messages);
+    return count;
+}
+
+void MessagePool::release(u32 hint, Message* message) { release(hint, &message, 1); }
+
+void MessagePool::release(u32 hint, Message* const* messages, u32 count) {
+    Shard& shard = shards_[hint % shard_count];
+    Guard guard(shard.lock);
+    for (u32 i = 0; i < count; ++i) {
+        FreeList& list = shard.free[messages[i]->size_class];
+        list.blocks[list.count++] = messages[i];
+    }
 }
 
 void MessagePool::reserve(u32 count) {

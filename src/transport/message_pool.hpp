@@ -32,6 +32,7 @@ static_assert(sizeof(Message) == 64);
 class MessagePool {
 public:
     static constexpr u32 shard_count = 8;
+    static constexpr u32 packet_bytes_max = 1536;
 
     explicit MessagePool(Allocator allocator) : allocator_(allocator) {}
     MessagePool(const MessagePool&) = delete;
@@ -41,8 +42,11 @@ public:
     /// A block for `size_bytes` <= loopback_message_bytes_limit, with size_bytes and size_class set. Thread-safe. `hint` picks
     /// the free list that is tried first; all are tried before the pool grows.
     Message* acquire(u32 hint, u32 size_bytes);
+    /// As many as the first free list has, at most `count`, of blocks for packet_bytes_max; size_bytes is not set. Thread-safe.
+    u32 acquire_packets(u32 hint, Message** messages, u32 count);
     /// Thread-safe.
     void release(u32 hint, Message* message);
+    void release(u32 hint, Message* const* messages, u32 count);
     /// Makes room for `count` messages of up to 1536 bytes, spread over the shards.
     void reserve(u32 count);
     /// Not while acquire may run.
@@ -50,7 +54,7 @@ public:
 
 private:
     static constexpr u32 class_count = 9;
-    static constexpr u32 class_bytes[class_count] = {128, 384, 768, 1536, 4096, 16'384, 65'536, 262'144, 1'048'576};
+    static constexpr u32 class_bytes[class_count] = {128, 384, 768, packet_bytes_max, 4096, 16'384, 65'536, 262'144, 1'048'576};
     static constexpr u32 packet_class = 3; // the largest size that packets use; smaller ones borrow up to it
 
     class SpinLock {

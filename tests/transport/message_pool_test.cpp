@@ -52,6 +52,25 @@ TEST_SUITE("transport") {
         CHECK(empty.memory_bytes() == 0);
     }
 
+    TEST_CASE("packets are taken together, as many as the list has") {
+        MessagePool pool(default_allocator());
+        Message* messages[40] = {};
+        CHECK(pool.acquire_packets(3, messages, 40) == 0); // it does not grow
+        pool.reserve(8 * MessagePool::shard_count - MessagePool::shard_count);
+        const std::size_t bytes = pool.memory_bytes();
+        const u32 count = pool.acquire_packets(3, messages, 40);
+        CHECK(count == 8);
+        std::set<Message*> all(messages, messages + count);
+        CHECK(all.size() == count);
+        CHECK(pool.acquire_packets(3, messages + count, 1) == 0);
+        for (u32 i = 0; i < count; ++i)
+            std::memset(messages[i]->data(), 1, MessagePool::packet_bytes_max);
+        pool.release(3, messages, count);
+        CHECK(pool.acquire_packets(3, messages, 5) == 5);
+        CHECK(pool.acquire_packets(3, messages + 5, 5) == 3);
+        CHECK(pool.memory_bytes() == bytes);
+    }
+
     TEST_CASE("threads that share a shard get blocks of their own") {
         MessagePool pool(default_allocator());
         u32 torn[2] = {};
