@@ -197,6 +197,7 @@ void process_client(ServerState& state, ClientState& client, WorkerState& worker
             acks.acked(message);
         }
     client.acks.clear();
+    client.acks_waiting = false;
     client.unapplied.clear();
     if (client.oldest_message == client.next_message)
         return;
@@ -238,7 +239,7 @@ u32 first_acked(const ClientState& client) {
 void prefetch_ahead(const ServerState& state, u32 id, u32 end) {
     prefetch_clients(state.clients, id + 1, end);
     if (id + 2 < end)
-        if (const ClientState& client = state.clients[id + 2]; client.acks.size() && client.records.size()) {
+        if (const ClientState& client = state.clients[id + 2]; client.acks_waiting && client.records.size()) {
             const MessageRecord* const records = client.records.data();
             const u32 mask = client.records.size() - 1;
             detail::prefetch_write(records + (first_acked(client) & mask));
@@ -247,7 +248,7 @@ void prefetch_ahead(const ServerState& state, u32 id, u32 end) {
         }
     if (id + 1 < end) {
         const ClientState& client = state.clients[id + 1];
-        if (client.acks.size() && client.records.size()) {
+        if (client.acks_waiting && client.records.size()) {
             const SectionRecord* const sections = client.sections.data();
             const u32 mask = client.sections.size() - 1, first = client.records[first_acked(client) & (client.records.size() - 1)].first;
             for (u32 i = 0; i < std::min(client.tick_sections, 48u); i += 64 / sizeof(SectionRecord))
@@ -262,8 +263,9 @@ void run_acks_stage(ServerState& state) {
     parallel_stage(state, Stage::acks, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {
             ClientState& client = state.clients[id];
-            prefetch_ahead(state, id, end);
-            if (client.joined && (client.acks.size() || client.oldest_message != client.next_message))
+            if (state.any_dirty) // in the last tick, so that many clients have something to say
+                prefetch_ahead(state, id, end);
+            if (client.joined && (client.acks_waiting || client.oldest_message != client.next_message))
                 process_client(state, client, worker);
         }
     });

@@ -18,9 +18,12 @@ public:
         worker_.message.resize(std::max<u32>(state.message_bytes, 64));
         worker_.lanes.clear();
     }
+    /// Nothing to say, and no heartbeat due.
+    static bool rests(const ServerState& state, const ClientState& client);
     void run();
 
 private:
+    static bool heartbeat_due(const ServerState& state, const ClientState& client);
     bool add(const Send& send, const Part* part, u64 gone, bool zstd, bool shared);
     bool oversize(const Send& send, const Part& part, u64 gone);
     void prefetch_ahead(u32 i) const;
@@ -230,6 +233,16 @@ void Assembler::prefetch_ahead(u32 i) const {
             detail::prefetch(next->first.data + byte);
 }
 
+bool Assembler::heartbeat_due(const ServerState& state, const ClientState& client) {
+    const u32 heartbeat = state.config.heartbeat_ticks;
+    return (heartbeat && state.tick - client.last_sent_tick >= heartbeat) || client.tick_wanted ||
+           (client.hash_wanted && client.settled_tick == client.hash_tick);
+}
+
+bool Assembler::rests(const ServerState& state, const ClientState& client) {
+    return !client.sending && client.tick_messages == 0 && !heartbeat_due(state, client);
+}
+
 void Assembler::run() {
     const u32 first_message = client_.next_message, first_section = client_.next_section;
     bool open = true;
@@ -254,10 +267,9 @@ void Assembler::run() {
         client_.attention = true;
     client_.tokens -= static_cast<i32>(client_bytes_ * 16);
     reserve_rings(client_.next_message - first_message, client_.next_section - first_section);
-    const u32 heartbeat = state_.config.heartbeat_ticks;
-    const bool due = (heartbeat && state_.tick - client_.last_sent_tick >= heartbeat) || client_.tick_wanted;
+    const bool due = heartbeat_due(state_, client_);
     client_.tick_wanted = false;
-    if (open && client_.last_sent_tick != state_.tick && (due || (client_.hash_wanted && client_.settled_tick == client_.hash_tick)))
+    if (open && client_.last_sent_tick != state_.tick && due)
         close(Channel::unreliable, {worker_.message.data(), write_header(worker_.message.data())});
     worker_.counts.client_bytes_max = std::max(worker_.counts.client_bytes_max, client_bytes_);
 }
@@ -282,12 +294,14 @@ void run_assemble_stage(ServerState& state) {
     const bool any_typed = !state.outbox.messages.empty() || state.any_backlog;
     parallel_stage(state, Stage::assemble, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (u32 id = begin; id < end; ++id) {
-            prefetch_clients(state.clients, id, end);
-            prefetch_rings(state, id, end);
+            if (state.any_dirty) {
+                prefetch_clients(state.clients, id, end);
+                prefetch_rings(state, id, end);
+            }
             ClientState& client = state.clients[id];
             if (any_typed)
                 send_typed(state, client, id, worker);
-            if (client.joined)
+            if (client.joined && !Assembler::rests(state, client))
                 Assembler(state, client, id, worker).run();
         }
     });

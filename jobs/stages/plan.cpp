@@ -117,7 +117,9 @@ bool Plan::clean() const {
 void plan_client(Plan plan) {
     ServerState& state = plan.state;
     ClientState& client = plan.client;
-    client.sends.clear();
+    if (client.sending)
+        client.sends.clear();
+    client.sending = false;
     if (!state.any_dirty && !client.attention && client.clean)
         return; // idle is free
     client.attention = false;
@@ -149,6 +151,7 @@ void plan_client(Plan plan) {
             plan.prefetch(plan.worker.candidates[i + 3].client_chunk);
         plan.add(plan.worker.candidates[i].client_chunk);
     }
+    client.sending = client.sends.size() != 0;
     client.clean = plan.worker.candidates.size() == 0 && !client.attention && plan.clean();
 }
 
@@ -187,7 +190,8 @@ void run_plan_stage(ServerState& state) {
     parallel_stage(state, Stage::plan, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32 index) {
         for (u32 id = begin; id < end; ++id) {
             ClientState& client = state.clients[id];
-            prefetch_clients(state.clients, id, end);
+            if (state.any_dirty)
+                prefetch_clients(state.clients, id, end);
             if (!client.joined)
                 continue;
             plan_client({state, client, worker, index});

@@ -205,7 +205,11 @@ struct Receiver final : ServerBackendSink {
         } context{state, client};
         AckSink sink;
         sink.context = &context;
-        sink.block = [](void* c, u16 newest, u64 mask) { static_cast<Context*>(c)->client.acks.push_back({newest, mask}); };
+        sink.block = [](void* c, u16 newest, u64 mask) {
+            ClientState& from = static_cast<Context*>(c)->client;
+            from.acks.push_back({newest, mask});
+            from.acks_waiting = true;
+        };
         sink.unapplied = [](void* c, u16 m, u16 s) { static_cast<Context*>(c)->client.unapplied.push_back({m, s}); };
         sink.hash = [](void* c, Tick settled, u64 hash) {
             auto& [s, k] = *static_cast<Context*>(c);

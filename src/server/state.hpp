@@ -74,15 +74,34 @@ struct Hidden {
     u64 entity_id = 0;
 };
 
-struct ClientState {
+struct alignas(64) ClientState {
     explicit ClientState(Allocator a)
         : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), hidden(a), typed(a),
           backlog{ItemQueue(a), ItemQueue(a)} {}
     ClientState(ClientState&&) = default;
     ClientState& operator=(ClientState&&) = default;
 
+    // What every tick reads of a client that rests, in one line.
     bool connected = false;
-    bool joined = false; // hello accepted
+    bool joined = false;         // hello accepted
+    bool attention = true;       // something may be unsent although no chunk changed
+    bool clean = false;          // nothing unsent or unacked at settled_tick
+    bool ever_settled = false;
+    bool sending = false;        // sends is not empty
+    bool acks_waiting = false;   // acks is not empty
+    bool any_acked = false;
+    bool tick_wanted = false;    // a message waits for this tick: say it, if only with a heartbeat
+    bool hash_wanted = false;    // ask for its state hash in the next message
+    bool hash_waiting = false;
+    Tick settled_tick = 0;
+    Tick last_sent_tick = 0;
+    Tick hash_tick = 0;
+    Tick newest_acked_tick = 0;  // of acked messages
+    u32 next_message = 0;        // running number; its low 16 bits travel
+    u32 oldest_message = 0;      // first that is not resolved
+    u32 first_in_flight = 0;     // none before it is in flight
+    u32 next_section = 0;
+    u32 tick_messages = 0, tick_sections = 0; // sent in the last tick
     // view
     Entity focus;
     bool has_focus = false;
@@ -97,38 +116,21 @@ struct ClientState {
     // in flight: rings of powers of two
     Array<MessageRecord> records;
     Array<SectionRecord> sections;
-    u32 next_message = 0;   // running number; its low 16 bits travel
-    u32 oldest_message = 0; // first that is not resolved
-    u32 first_in_flight = 0; // none before it is in flight
-    u32 next_section = 0;
-    bool any_acked = false;
-    Tick newest_acked_tick = 0;  // of acked messages
     i32 round_trip_eighths = 32; // smoothed, in 1/8 ticks
     // this tick
     Array<Send> sends;
-    u32 tick_messages = 0, tick_sections = 0; // sent in the last tick
     Array<AckBlock> acks; // inbox, filled by receive, emptied by the acks stage
     Array<UnappliedSection> unapplied;
     Array<Hidden> hidden;  // sorted by entity_idx
     u64 layers = 0;        // for VisibleTo
-    bool attention = true; // something may be unsent although no chunk changed
-    bool clean = false;    // nothing unsent or unacked at settled_tick
-    bool ever_settled = false;
-    Tick settled_tick = 0;
-    Tick last_sent_tick = 0;
     i32 tokens = 0; // byte budget
-    // state hash
-    Tick hash_tick = 0;
-    u64 hash = 0;
-    bool hash_wanted = false; // ask in the next message
-    bool hash_waiting = false;
+    u64 hash = 0;   // of the state at hash_tick
     // typed messages: it gets those from `joined_sequence` on (independent ones: connected_sequence) and before left_sequence
     u64 connected_sequence = 0, joined_sequence = 0, left_sequence = ~u64(0);
     Array<u32> typed;     // of this tick, those to it alone, to a group, or of departed entities
     ItemQueue backlog[2]; // unordered, ordered: what the backend has refused
     Tick typed_tick = 0;    // of typed_received
     u32 typed_received = 0; // since that tick
-    bool tick_wanted = false; // a message waits for this tick: say it, if only with a heartbeat
     bool overflowed = false;  // backlog beyond its limit: disconnected after the tick
 };
 
