@@ -10,6 +10,9 @@ KeyTable::KeyTable(u32 workers, Allocator allocator)
     workers_.reserve(workers);
     for (u32 i = 0; i < workers; ++i)
         workers_.push_back(Worker(allocator));
+    // All that there can ever be: others read a worker's list while it grows, so it must not move.
+    for (Worker& worker : workers_)
+        worker.blocks.reserve(keys_max / block_keys);
     resize(1u << 12);
 }
 
@@ -47,7 +50,6 @@ void KeyTable::begin_tick(Tick) {
         worker.count = 0;
         for (; worker.blocks.size() > 1; worker.blocks.pop_back())
             stock_.give(reinterpret_cast<std::byte*>(worker.blocks.back()));
-        worker.blocks.reserve(blocks);
     }
 }
 
@@ -59,13 +61,14 @@ u32 KeyTable::total() const {
 }
 
 u64 KeyTable::bytes() const {
-    return u64(slot_count_) * 8 + u64(stock_.count()) * block_keys * sizeof(Key);
+    return u64(slot_count_) * 8 + u64(stock_.count()) * block_keys * sizeof(Key) +
+           u64(workers_.size()) * (keys_max / block_keys) * sizeof(Key*);
 }
 
 KeyTable::Ref KeyTable::make(u32 index, u32 chunk, Tick baseline, u64 lanes, bool full) {
     Worker& worker = workers_[index];
     const u32 at = worker.count;
-    THRONG_ASSERT(at < 1u << 24);
+    THRONG_ASSERT(at < keys_max);
     if (at / block_keys == worker.blocks.size())
         worker.blocks.push_back(reinterpret_cast<Key*>(stock_.take()));
     ++worker.count;

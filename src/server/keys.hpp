@@ -74,6 +74,7 @@ struct alignas(64) Key {
 class KeyTable {
 public:
     static constexpr u32 block_keys = 1024;
+    static constexpr u32 keys_max = 1u << 24; // of a worker in a tick
     using Ref = u32; // worker * 2^24 + index
     static constexpr Ref none = 0xffffffffu;
 
@@ -82,8 +83,7 @@ public:
     KeyTable(const KeyTable&) = delete;
     KeyTable& operator=(const KeyTable&) = delete;
 
-    /// Forgets all keys; grows the table when the last tick filled it beyond a quarter, and the blocks so that any worker may make as
-    /// many keys as all did.
+    /// Forgets all keys; grows the table when the last tick filled it beyond a quarter, and the stock of blocks with the keys of all.
     void begin_tick(Tick tick);
     /// Finds or makes a key. Concurrent for different workers.
     Ref find(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) {
