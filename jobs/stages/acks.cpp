@@ -243,17 +243,13 @@ void prefetch_ahead(const ServerState& state, u32 id, u32 end) {
             const MessageRecord* const records = client.records.data();
             const u32 mask = client.records.size() - 1;
             detail::prefetch_write(records + (first_acked(client) & mask));
-            detail::prefetch_write(records + ((first_acked(client) + 5) & mask));
+            detail::prefetch_write(records + ((first_acked(client) + 64 / sizeof(MessageRecord)) & mask));
             detail::prefetch_write(records + (client.first_in_flight & mask));
         }
     if (id + 1 < end) {
         const ClientState& client = state.clients[id + 1];
-        if (client.acks_waiting && client.records.size()) {
-            const SectionRecord* const sections = client.sections.data();
-            const u32 mask = client.sections.size() - 1, first = client.records[first_acked(client) & (client.records.size() - 1)].first;
-            for (u32 i = 0; i < std::min(client.tick_sections, 48u); i += 64 / sizeof(SectionRecord))
-                detail::prefetch(sections + ((first + i) & mask));
-        }
+        if (client.acks_waiting && client.records.size() && client.sections.size())
+            prefetch_sections(client, client.records[first_acked(client) & (client.records.size() - 1)].first, client.tick_sections);
     }
 }
 

@@ -279,13 +279,11 @@ void prefetch_rings(const ServerState& state, u32 id, u32 end) {
     if (id + 1 >= end || !state.clients[id + 1].records.size() || !state.clients[id + 1].sections.size())
         return;
     const ClientState& client = state.clients[id + 1];
-    const u32 records_mask = client.records.size() - 1, sections_mask = client.sections.size() - 1;
-    detail::prefetch(&client.records[client.oldest_message & records_mask]);
-    detail::prefetch_write(&client.records[client.next_message & records_mask]);
+    const u32 mask = client.records.size() - 1;
+    detail::prefetch(&client.records[client.oldest_message & mask]);
+    detail::prefetch_write(&client.records[client.next_message & mask]);
     detail::prefetch(client.sends.data());
-    constexpr u32 a_line = 64 / sizeof(SectionRecord);
-    for (u32 i = 0; i < std::min(client.tick_sections, 16 * a_line); i += a_line)
-        detail::prefetch_write(&client.sections[(client.next_section + i) & sections_mask]);
+    prefetch_sections(client, client.next_section, client.tick_sections);
 }
 
 } // namespace

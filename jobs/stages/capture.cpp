@@ -294,8 +294,9 @@ void prefetch_ahead(ServerState& state, i64 i, u32 begin, u32 end) {
         for (u64 left = lanes; left; left &= left - 1)
             detail::prefetch(state.fresh_row(next.number * lane_count + static_cast<u32>(std::countr_zero(left))));
         state.mirror.prefetch_rows(next, lanes);
-        for (u32 line = 0; next.undo && line < 512; line += 64)
-            detail::prefetch_write(next.undo + next.undo_end + line);
+        if (next.undo)
+            for (u32 line = 0; line < 512; line += 64)
+                detail::prefetch_write(next.undo + next.undo_end + line);
     }
 }
 

@@ -168,9 +168,7 @@ void withdraw(ClientState& client, const Array<WorkerState::Withdrawn>& withdraw
     if (client.oldest_message == client.next_message)
         return;
     const u32 first = client.records[client.oldest_message & (client.records.size() - 1)].first;
-    constexpr u32 a_line = 64 / sizeof(SectionRecord);
-    for (u32 i = 0; i < std::min(client.next_section - first, 32 * a_line); i += a_line)
-        detail::prefetch_write(&client.sections[(first + i) & (client.sections.size() - 1)]);
+    prefetch_sections(client, first, client.next_section - first);
     for (u32 message = client.oldest_message; message != client.next_message; ++message) {
         const MessageRecord& record = client.records[message & (client.records.size() - 1)];
         if (record.state == record_free)
@@ -197,7 +195,7 @@ void prefetch_focus(ServerState& state, u32 id, u32 end) {
             detail::prefetch(&state.slots[client.focus.entity_idx]);
     if (id + 1 < end)
         if (const Slot* slot = state.clients[id + 1].has_focus ? state.slot_of(state.clients[id + 1].focus) : nullptr;
-            slot && slot->place != no_slot) {
+            slot && slot->place != no_slot && slot->spatial) {
             const u32 chunk = slot->place / lane_count;
             state.mirror.prefetch(chunk);
             detail::prefetch(&state.touched[chunk * state.layout.component_count + static_cast<u32>(state.layout.spatial_component)]);

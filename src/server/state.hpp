@@ -81,7 +81,7 @@ struct alignas(64) ClientState {
     ClientState(ClientState&&) = default;
     ClientState& operator=(ClientState&&) = default;
 
-    // What every tick reads of a client that rests, in one line.
+    // What acks, plan and assemble read of a client that rests, in one line (plan counts its chunks, too).
     bool connected = false;
     bool joined = false;         // hello accepted
     bool attention = true;       // something may be unsent although no chunk changed
@@ -307,6 +307,13 @@ inline void prefetch_clients(const Array<ClientState>& clients, u32 id, u32 end)
         for (u32 i = 0; i < chunks.size() && i < 32; ++i)
             detail::prefetch_write(chunks.data() + i);
     }
+}
+
+/// Brings `count` sections of a client's ring into the caches, from running number `first` on. The client has a ring.
+inline void prefetch_sections(const ClientState& client, u32 first, u32 count) {
+    constexpr u32 a_line = 64 / sizeof(SectionRecord), lines_max = 32;
+    for (u32 i = 0; i < count && i < lines_max * a_line; i += a_line)
+        detail::prefetch_write(&client.sections[(first + i) & (client.sections.size() - 1)]);
 }
 
 ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint);

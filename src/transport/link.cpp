@@ -43,8 +43,6 @@ void copy_table(std::span<const T> from, T*& to, u32& count, Allocator allocator
 
 } // namespace
 
-void Link::List::push_back(Message* message) { insert_after(tail, message); }
-
 void Link::List::insert_after(Message* position, Message* message) {
     message->prev = position;
     message->next = position ? position->next : head;
@@ -88,7 +86,8 @@ void Link::configure(const LinkConfig& config, Allocator allocator) {
 }
 
 void Link::open(u64 key) {
-    THRONG_ASSERT(!staged_.head && !flight_.head && !held_.head);
+    THRONG_ASSERT(!staged_.head && !flight_.head && !held_.head && stock_count_ == 0);
+    staged_before_ = 0;
     key_ = key;
     packets_ = 0;
     busy_until_ns_ = 0;

@@ -90,7 +90,6 @@ private:
     struct List {
         Message* head = nullptr;
         Message* tail = nullptr;
-        void push_back(Message* message);
         void insert_after(Message* position, Message* message); // null position: at the front
         Message* pop_front();
     };
