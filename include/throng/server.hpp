@@ -149,6 +149,10 @@ public:
     void hide(Entity entity);
     void show(Entity entity);
     bool hidden(Entity entity) const;
+    /// The list begins anew, and is one of what may be seen: all entities are hidden, those that come later too, until show() names them.
+    void hide_all();
+    /// The list begins anew, and is one of what is hidden, as at first: nothing is, until hide() names it.
+    void show_all();
     /// The layers this client is on, for VisibleTo. Exact, from the next tick on.
     void set_layers(u64 layers);
     u64 layers() const;

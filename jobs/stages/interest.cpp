@@ -97,17 +97,14 @@ void rebuild_chunks(ServerState& state, ClientState& client, WorkerState& worker
     std::copy(worker.merged.begin(), worker.merged.end(), client.chunks.begin());
 }
 
-/// Those of `lanes` that hold an entity hidden from the client. Each lane asks the sorted list, so that the cost depends on how many
-/// lanes are asked for, and hardly on how many entities are hidden.
-u64 hidden_lanes(const ServerState& state, const ClientState& client, const Chunk& chunk, u64 lanes) {
+/// Those of `lanes` that hold an entity of the client's list. Each lane asks the sorted list, so that the cost depends on how many lanes
+/// are asked for, and hardly on how long the list is.
+u64 listed_lanes(const ServerState& state, const ClientState& client, const Chunk& chunk, u64 lanes) {
     u64 mask = 0;
     for (u64 left = lanes; left; left &= left - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(left));
         const u32 index = chunk.entity_idx[lane];
-        const Hidden* found =
-            std::lower_bound(client.hidden.begin(), client.hidden.end(), index, [](const Hidden& h, u32 i) { return h.entity_idx < i; });
-        if (found != client.hidden.end() && found->entity_idx == index && found->entity_id == state.slots[index].entity_id)
-            mask |= u64(1) << lane;
+        mask |= u64(client.listed.has(index, state.slots[index].entity_id)) << lane;
     }
     return mask;
 }
@@ -137,8 +134,10 @@ u64 visible_lanes(const ServerState& state, const ClientState& client, const Chu
         else
             mask = lanes_in_circle(chunk.places, mask, static_cast<i32>(a), static_cast<i32>(b), static_cast<i32>(radius));
     }
-    if (client.hidden.size())
-        mask &= ~hidden_lanes(state, client, chunk, mask);
+    if (!client.listed.empty())
+        mask &= listed_lanes(state, client, chunk, mask) ^ (client.shows_listed_only ? 0 : ~u64(0));
+    else if (client.shows_listed_only)
+        mask = 0;
     if (chunk.ruled & mask)
         mask &= ~refused_lanes(client, chunk, mask);
     return mask;

@@ -380,7 +380,7 @@ ServerMemory Server::memory() const {
     for (const ClientState& client : state_->clients) {
         memory.client_chunks += client.chunks.size();
         memory.side_table_bytes += client.records.capacity() * sizeof(MessageRecord) + client.sections.capacity() * sizeof(SectionRecord) +
-                                   client.sends.capacity() * sizeof(Send) + client.hidden.capacity() * sizeof(Hidden);
+                                   client.sends.capacity() * sizeof(Send) + client.listed.capacity_bytes();
     }
     memory.mirror_bytes = state_->mirror.bytes();
     memory.other_bytes = state_->keys.bytes() + state_->slots.capacity() * sizeof(Slot);
@@ -389,13 +389,19 @@ ServerMemory Server::memory() const {
     return memory;
 }
 
+namespace {
+void view_changed(ServerState& state, ClientState& client) {
+    client.view_changed = client.attention = state.views_changed = true;
+}
+} // namespace
+
 void View::follow(Entity entity, Options options) {
     ClientState& client = state_->clients[client_];
     client.focus = entity;
     client.has_focus = true;
     client.has_point = false;
     client.radius = static_cast<i32>(options.radius / state_->layout.spatial_step);
-    client.view_changed = client.attention = state_->views_changed = true;
+    view_changed(*state_, client);
 }
 
 void View::look_at(double a, double b, Options options) {
@@ -406,38 +412,42 @@ void View::look_at(double a, double b, Options options) {
     client.point[0] = static_cast<i32>(std::clamp(a / step, -reach, reach));
     client.point[1] = static_cast<i32>(std::clamp(b / step, -reach, reach));
     client.radius = static_cast<i32>(options.radius / step);
-    client.view_changed = client.attention = state_->views_changed = true;
+    view_changed(*state_, client);
 }
 
 namespace {
-Hidden* find_hidden(ClientState& client, Entity entity) {
-    Hidden* end = client.hidden.end();
-    Hidden* found =
-        std::lower_bound(client.hidden.begin(), end, entity.entity_idx, [](const Hidden& h, u32 idx) { return h.entity_idx < idx; });
-    return found != end && found->entity_idx == entity.entity_idx ? found : nullptr;
+/// Begins the client's list anew.
+void set_listing(ServerState& state, ClientId id, bool shows_listed_only) {
+    ClientState& client = state.clients[id];
+    if (client.shows_listed_only == shows_listed_only && client.listed.empty())
+        return;
+    client.shows_listed_only = shows_listed_only;
+    client.listed.clear();
+    view_changed(state, client);
+}
+
+/// Puts an entity into the client's list, or takes it out.
+void set_listed(ServerState& state, ClientId id, Entity entity, bool listed) {
+    ClientState& client = state.clients[id];
+    if (listed ? client.listed.add(entity) : client.listed.remove(entity))
+        view_changed(state, client);
 }
 } // namespace
 
 void View::hide(Entity entity) {
-    ClientState& client = state_->clients[client_];
-    client.view_changed = client.attention = state_->views_changed = true;
-    if (Hidden* found = find_hidden(client, entity)) {
-        found->entity_id = entity.entity_id; // the slot has a new entity
-        return;
-    }
-    client.hidden.push_back({entity.entity_idx, entity.entity_id});
-    for (u32 i = client.hidden.size() - 1; i > 0 && client.hidden[i - 1].entity_idx > client.hidden[i].entity_idx; --i)
-        std::swap(client.hidden[i - 1], client.hidden[i]);
+    set_listed(*state_, client_, entity, !state_->clients[client_].shows_listed_only);
 }
 
 void View::show(Entity entity) {
-    ClientState& client = state_->clients[client_];
-    Hidden* found = find_hidden(client, entity);
-    if (!found || found->entity_id != entity.entity_id)
-        return;
-    std::copy(found + 1, client.hidden.end(), found);
-    client.hidden.pop_back();
-    client.view_changed = client.attention = state_->views_changed = true;
+    set_listed(*state_, client_, entity, state_->clients[client_].shows_listed_only);
+}
+
+void View::hide_all() {
+    set_listing(*state_, client_, true);
+}
+
+void View::show_all() {
+    set_listing(*state_, client_, false);
 }
 
 void View::set_layers(u64 layers) {
@@ -445,7 +455,7 @@ void View::set_layers(u64 layers) {
     if (client.layers == layers)
         return;
     client.layers = layers;
-    client.view_changed = client.attention = state_->views_changed = true;
+    view_changed(*state_, client);
 }
 
 u64 View::layers() const {
@@ -453,8 +463,8 @@ u64 View::layers() const {
 }
 
 bool View::hidden(Entity entity) const {
-    const Hidden* found = find_hidden(state_->clients[client_], entity);
-    return found && found->entity_id == entity.entity_id;
+    const ClientState& client = state_->clients[client_];
+    return client.listed.has(entity.entity_idx, entity.entity_id) != client.shows_listed_only;
 }
 
 } // namespace throng

@@ -3,6 +3,7 @@
 #include "src/base/seeded_bug.hpp"
 #include "src/events/dispatcher.hpp"
 #include "src/events/item_queue.hpp"
+#include "src/server/entity_list.hpp"
 #include "src/server/keys.hpp"
 #include "src/server/mirror.hpp"
 #include "src/server/typed_outbox.hpp"
@@ -69,14 +70,9 @@ struct UnappliedSection {
     u16 section = 0;
 };
 
-struct Hidden {
-    u32 entity_idx = 0;
-    u64 entity_id = 0;
-};
-
 struct alignas(64) ClientState {
     explicit ClientState(Allocator a)
-        : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), hidden(a), typed(a),
+        : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), listed(a), typed(a),
           backlog{ItemQueue(a), ItemQueue(a)} {}
     ClientState(ClientState&&) = default;
     ClientState& operator=(ClientState&&) = default;
@@ -108,8 +104,9 @@ struct alignas(64) ClientState {
     bool has_point = false;
     i32 point[2] = {0, 0};
     i32 radius = 0;            // steps
-    bool view_changed = false; // follow/look_at/hide/show/set_layers since the last interest stage
+    bool view_changed = false; // follow/look_at/hide/show/.../set_layers since the last interest stage
     bool held_valid = false;
+    bool shows_listed_only = false; // hide_all
     i32 held[2] = {0, 0}; // the held view position
     i32 now[2] = {0, 0};
     Array<ClientChunk> chunks; // ascending by chunk number
@@ -121,7 +118,7 @@ struct alignas(64) ClientState {
     Array<Send> sends;
     Array<AckBlock> acks; // inbox, filled by receive, emptied by the acks stage
     Array<UnappliedSection> unapplied;
-    Array<Hidden> hidden;  // sorted by entity_idx
+    EntityList listed;     // those hidden, or, after hide_all, those shown
     u64 layers = 0;        // for VisibleTo
     i32 tokens = 0; // byte budget
     u64 hash = 0;   // of the state at hash_tick

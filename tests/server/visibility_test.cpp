@@ -101,6 +101,52 @@ TEST_SUITE("server") {
         CHECK(net.who(next) == 7);
     }
 
+    TEST_CASE("visibility: after hide_all a client sees what was shown to it, and after show_all what was not hidden from it") {
+        Teams net;
+        const Entity first = net.world.spawn(Place{1, 0}, Replicated{}), second = net.world.spawn(Place{2, 0}, Replicated{});
+        View view = net.server.view(net.none.id);
+        view.hide(second);
+        CHECK(net.who(second) == 6);
+        view.hide_all();
+        CHECK(view.hidden(first));
+        CHECK(net.who(first) == 6);
+        CHECK(net.who(net.world.spawn(Place{3, 0}, Replicated{})) == 6); // those that come later, too
+        view.show(second);
+        CHECK_FALSE(view.hidden(second));
+        CHECK(net.who(second) == 7);
+        CHECK(net.who(first) == 6);
+        net.world.add<VisibleTo>(second, VisibleTo{.any_of = red}); // both must allow it
+        CHECK(net.who(second) == 6);
+        net.world.remove<VisibleTo>(second);
+        *net.world.mut<Place>(second) = {500, 0}; // and it must be near
+        CHECK(net.who(second) == 0);
+        *net.world.mut<Place>(second) = {2, 0};
+        view.hide(second);
+        CHECK(net.who(second) == 6);
+        view.show_all();
+        CHECK(net.who(first) == 7);
+        CHECK(net.who(second) == 7);
+        CHECK(net.server.settled(net.none.id));
+        CHECK(net.client_errors == 0);
+    }
+
+    TEST_CASE("visibility: a list names entities, not their slots") {
+        Teams net;
+        const Entity named = net.world.spawn(Place{1, 0}, Replicated{});
+        View view = net.server.view(net.none.id);
+        view.hide_all();
+        view.show(named);
+        CHECK(net.who(named) == 7);
+        net.world.destroy(named);
+        const Entity next = net.world.spawn(Place{1, 0}, Replicated{});
+        REQUIRE(next.entity_idx == named.entity_idx);
+        CHECK(net.who(next) == 6);
+        view.show(named); // it is dead: this says nothing of the one in its slot
+        CHECK(net.who(next) == 6);
+        view.show(next);
+        CHECK(net.who(next) == 7);
+    }
+
     TEST_CASE("visibility: nothing of what a client may not see is in the bytes it gets") {
         Leaks leaks{"the password is swordfish"};
         Teams net({Leaks::look, &leaks});

@@ -107,6 +107,7 @@ Plan::Plan(u64 s) : seed(s) {
         }
     }
     rule_chance = random.pick({0.0, 0.0, 0.3, 1.0});
+    listing_chance = random.pick({0.0, 0.0, 0.05});
 }
 
 LinkConfig Plan::faulty_link(Random& random, bool dirty) const {

@@ -33,7 +33,7 @@ Plan prepared(u64 seed, const Options& options, const Allocator& allocator, Outp
 Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& options)
     : protocol_(protocol), options_(options),
       plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
-      rules_(seed ^ 0x9075), world_({.block_rows = 64}), network_(plan_.network),
+      rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), world_({.block_rows = 64}), network_(plan_.network),
       server_(world_, protocol, network_.server(), plan_.server), actions_(plan_, random_, world_), verifier_(protocol, world_, server_) {
     actions_.tracing = options.trace;
     verifier_.unhoused_allowed = plan_.server.chunks_max < 1000;
@@ -139,6 +139,22 @@ void Simulation::random_rule() {
         world_.add<VisibleTo>(entity, VisibleTo{layers() & layers(), layers(), layers() & layers()});
 }
 
+/// A client's list begins anew. One of what is shown names most of what there is, so that something happens to it.
+void Simulation::random_listing() {
+    if (peers_.empty())
+        return;
+    Peer& peer = *peers_[lists_.below(static_cast<u32>(peers_.size()))];
+    if (!peer.joined)
+        return;
+    View view = server_.view(peer.id);
+    if (lists_.chance(0.4))
+        return view.show_all();
+    view.hide_all();
+    for (u32 slot = 0; slot < world_.entity_slots(); ++slot)
+        if (const Entity entity = world_.entity_at(slot); world_.alive(entity) && lists_.chance(0.7))
+            view.show(entity);
+}
+
 void Simulation::random_action() {
     double at = random_.unit() * plan_.weight_sum;
     u32 a = 0;
@@ -184,6 +200,8 @@ void Simulation::tick(bool faults) {
         actions_.motion(server_.current_tick());
         if (rules_.chance(plan_.rule_chance))
             random_rule();
+        if (lists_.chance(plan_.listing_chance))
+            random_listing();
     }
     server_.receive(now_);
     for (auto& peer : peers_)

@@ -67,8 +67,8 @@ public:
     };
 
     explicit ReplicationWorld(throng::ServerConfig config = {}, throng::LoopbackConfig network_config = {},
-                              std::unique_ptr<throng::Protocol> chosen = make_protocol())
-        : protocol(std::move(chosen)), network(network_config), server(world, *protocol, network.server(), config) {
+                              std::unique_ptr<throng::Protocol> chosen = make_protocol(), throng::ServerEvents events = {})
+        : protocol(std::move(chosen)), network(network_config), server(world, *protocol, network.server(), config, events) {
         if (server.valid() != throng::Error::none)
             throw std::runtime_error(server.problem());
     }
