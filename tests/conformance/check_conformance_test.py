@@ -14,9 +14,13 @@ def row(name, verdict='same', reason=''):
     return '| `%s` | `spawn.cpp` | %s | %s |\n' % (name, verdict, reason)
 
 
+def bug(number, tests, verdict='right'):
+    return '| %d: what was seen | %s | %s |\n' % (number, tests, verdict)
+
+
 class Checks(unittest.TestCase):
     def findings(self, document):
-        return checker.check(document, LISTING)[0]
+        return checker.check_behaviours(document, checker.names_of(LISTING))[0]
 
     def test_clean(self):
         self.assertEqual(self.findings('| name | test |\n|---|---|\n' + row('spawn/empty') + row('spawn/late', 'different', 'R11')), [])
@@ -31,6 +35,20 @@ class Checks(unittest.TestCase):
         self.assertIn('no rows', self.findings('nothing'))
         many = ''.join(row('spawn/n%d' % i, 'different', 'R1') for i in range(16))
         self.assertIn('16 rows are different, at most 15 may be', self.findings(many))
+
+    def bug_findings(self, document):
+        return checker.check_bugs(document, ['spawn/empty', 'bug/7_late', 'bug/9_lost'], {'of another program'}, [7, 9])[0]
+
+    def test_bugs(self):
+        late, lost = bug(7, '`bug/7_late`, `spawn/empty`'), bug(9, '`bug/9_lost`, `ecs`: "of another program"')
+        self.assertEqual(self.bug_findings(late + lost + bug(201, '-', 'cannot happen: no registry')), [])
+        self.assertEqual(self.bug_findings(late), ['bug 9: 0 rows', 'bug/9_lost: in no row'])
+        self.assertEqual(self.bug_findings(late + late + lost), ['bug 7: 2 rows'])
+        self.assertEqual(self.bug_findings(late + lost + bug(3, '`bug/3_gone`')), ['bug 3: no test "bug/3_gone"'])
+        self.assertEqual(self.bug_findings(late + lost + bug(3, '"gone"')), ['bug 3: no test "gone"'])
+        self.assertEqual(self.bug_findings(late + lost + bug(3, '`bug/9_lost`')), ['bug 3: bug/9_lost is a test of another number'])
+        for verdict in ('right', '', 'cannot happen: '):
+            self.assertEqual(len(self.bug_findings(late + lost + bug(3, '-', verdict))), 1)
 
 
 if __name__ == '__main__':

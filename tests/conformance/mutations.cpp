@@ -87,23 +87,6 @@ TEST_CASE("mutations/with_removal") {
     CHECK_FALSE(net.value<Speed>(peer, e));
 }
 
-namespace {
-/// A client whose state can be held back, over a link without loss; what it would be sent again stays away, too.
-struct HeldBack {
-    explicit HeldBack(StateNet& net) : peer(net.meet()), gate(net.network.client(peer.id)) {
-        net.script_loss(peer, 0, 0);
-        peer.client = std::make_unique<Client>(*peer.world, *net.protocol, gate);
-        REQUIRE(net.until([&] { return net.server.joined(peer.id) && peer.client->joined(); }));
-    }
-    ~HeldBack() {
-        peer.client.reset();
-        peer.left = true;
-    }
-    StateNet::Peer& peer;
-    conformance::Gate gate;
-};
-} // namespace
-
 TEST_CASE("mutations/with_despawn") {
     StateNet net;
     HeldBack held(net);

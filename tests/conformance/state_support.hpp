@@ -1,6 +1,7 @@
 #pragma once
 // What the conformance tests of replicated state share: a world of entities that everybody may see, and clients under the workers and loss
 // of this run.
+#include "bench/verify.hpp"
 #include "tests/conformance/support.hpp"
 #include "tests/support/replication_world.hpp"
 
@@ -9,6 +10,7 @@ using throng::Entity;
 using throng_test::Health;
 using throng_test::Link;
 using throng_test::Name;
+using throng_test::Place;
 using throng_test::Speed;
 
 struct Local { // not registered
@@ -17,6 +19,8 @@ struct Local { // not registered
 
 inline std::unique_ptr<throng::Protocol> make_state_protocol() {
     auto protocol = std::make_unique<throng::Protocol>();
+    const throng::Range map{-1000, 1000, 0.01};
+    protocol->component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z);
     protocol->component<Health>("health").field(&Health::hp).field(&Health::angry);
     protocol->component<Speed>("speed").field(&Speed::x, throng::Range{-20, 20, 0.01}).field(&Speed::z, throng::Range{-20, 20, 0.01});
     protocol->component<Link>("link").field(&Link::target);
@@ -34,15 +38,18 @@ struct Workers {
 
 struct StateNet : private Workers, throng_test::ReplicationWorld {
     using Peer = ReplicationWorld::Peer;
-    StateNet() : ReplicationWorld({.executor = executor.get(), .heartbeat_ticks = 0}, {}, make_state_protocol()) {}
+    explicit StateNet(const throng::ServerConfig& config = {.heartbeat_ticks = 0}, const throng::LoopbackConfig& links = {},
+                      std::unique_ptr<throng::Protocol> chosen = make_state_protocol())
+        : ReplicationWorld(with_executor(config, executor.get()), links, std::move(chosen)) {}
 
-    /// A connection that has not said hello yet.
-    Peer& meet() {
-        throng::LinkConfig link;
-        if (setting().loss_percent > 0)
-            link = {.loss_percent = setting().loss_percent, .delay_us = 20'000, .jitter_us = 10'000};
-        return connect(link, link);
+    /// What the links of this run do.
+    static throng::LinkConfig link() {
+        if (setting().loss_percent == 0)
+            return {};
+        return {.loss_percent = setting().loss_percent, .delay_us = 20'000, .jitter_us = 10'000};
     }
+    /// A connection that has not said hello yet.
+    Peer& meet() { return connect(link(), link()); }
     Peer& join() {
         Peer& peer = meet();
         REQUIRE(until([&] { return server.joined(peer.id) && peer.client->joined(); }));
@@ -63,6 +70,17 @@ struct StateNet : private Workers, throng_test::ReplicationWorld {
         }));
         CHECK(client_errors == 0);
     }
+    /// The same, and then every client's world is the server's, as filtered by what the client may see.
+    void agree() {
+        settle();
+        throng_verify::Verifier verifier(*protocol, world, server);
+        for (const auto& peer : peers) {
+            if (peer->left)
+                continue;
+            const auto difference = verifier.check(peer->id, *peer->world, *peer->client, 0);
+            CHECK_MESSAGE(!difference, difference.text);
+        }
+    }
     void server_step() {
         now_us += 50'000;
         server.receive(now_us);
@@ -72,6 +90,17 @@ struct StateNet : private Workers, throng_test::ReplicationWorld {
     void script_loss(const Peer& peer, double down_percent, double up_percent) {
         network.set_link(peer.id, throng::Direction::down, {.loss_percent = down_percent});
         network.set_link(peer.id, throng::Direction::up, {.loss_percent = up_percent});
+    }
+    /// The same, packet by packet from the next one on, down or up; other packets arrive at once.
+    void script_packets(const Peer& peer, throng::Direction direction, std::vector<throng::ScriptStep> script) {
+        for (throng::ScriptStep& step : script)
+            step.packet += network.counters(peer.id, direction).sent;
+        network.set_link(peer.id, direction, {.script = script});
+    }
+    /// The peer's link is again as in the rest of this run.
+    void restore_link(const Peer& peer) {
+        for (const throng::Direction direction : {throng::Direction::down, throng::Direction::up})
+            network.set_link(peer.id, direction, link());
     }
     /// Bytes of state that all clients are sent in so many ticks.
     throng::u64 state_bytes(int count) {
@@ -92,6 +121,27 @@ struct StateNet : private Workers, throng_test::ReplicationWorld {
         const Health* health = value<Health>(peer, entity);
         return health ? health->hp : -1;
     }
+
+private:
+    static throng::ServerConfig with_executor(throng::ServerConfig config, throng::Executor* chosen) {
+        config.executor = chosen;
+        return config;
+    }
+};
+
+/// A client whose state can be held back, over a link without loss; what it would be sent again stays away, too.
+struct HeldBack {
+    explicit HeldBack(StateNet& net, const throng::ClientConfig& config = {}) : peer(net.meet()), gate(net.network.client(peer.id)) {
+        net.script_loss(peer, 0, 0);
+        peer.client = std::make_unique<throng::Client>(*peer.world, *net.protocol, gate, config);
+        REQUIRE(net.until([&] { return net.server.joined(peer.id) && peer.client->joined(); }));
+    }
+    ~HeldBack() {
+        peer.client.reset();
+        peer.left = true;
+    }
+    StateNet::Peer& peer;
+    Gate gate;
 };
 
 /// An entity that the client may not see in each of the ways to say so: for this client, by layers.
