@@ -253,11 +253,15 @@ Difference Verifier::compare_field(const Pair& pair, const ComponentInfo& info, 
 
 Difference Verifier::compare_reference(const Pair& pair, const ComponentInfo& info, u32 index, Entity server_target,
                                        Entity client_target) {
-    const NetId expected = is_visible(server_target) ? server_.net_id(server_target) : NetId{};
+    const NetId target = server_.net_id(server_target);
+    const bool kept = target && pair.client_half->frozen(pair.client_half->entity(target)); // find_ghost says whether it may be
+    const NetId expected = is_visible(server_target) || kept ? target : NetId{};
     const bool null = client_target == Entity{};
     const NetId shown = null || !pair.client_world->alive(client_target) ? NetId{} : pair.client_half->net_id(client_target);
     if (shown == expected && (null || shown))
         return {};
+    if (unhoused_allowed && !target && world_.has<Lasting>(server_target) && pair.client_half->frozen(client_target))
+        return {}; // the target has no lane, and the client keeps it
     return {Kind::reference,
             format("entity %s, component %s, field %u: %s on the client, %s on the server", name_of(pair.id).c_str(), info.name, index,
                    !null && !shown ? "a dead entity" : name_of(shown).c_str(), name_of(expected).c_str())};
@@ -276,8 +280,16 @@ Difference Verifier::compare_opaque(const Pair& pair, const ComponentInfo& info,
                                 name_of(pair.id).c_str(), info.name, there, here, at)};
 }
 
-/// Whatever the client's world holds must have come from a visible entity: one with a net id that is not visible is a ghost,
-/// and so is one with replicated components and no net id.
+/// Whether a client may still have the entity, though it does not see it: it is Lasting on both sides, and not at its end.
+bool Verifier::is_remembered(NetId id, const World& client_world, Entity shown) const {
+    for (u32 slot = 0; slot < world_.entity_slots(); ++slot)
+        if (const Entity entity = world_.entity_at(slot); entity && server_.net_id(entity) == id)
+            return !is_visible(entity) && world_.has<Replicated>(entity) && world_.has<Lasting>(entity) && client_world.has<Lasting>(shown);
+    return unhoused_allowed && client_world.has<Lasting>(shown); // of one without a lane the server tells no net id
+}
+
+/// Whatever the client's world holds must have come from a visible entity, or be one that it keeps: one with a net id that is neither is a
+/// ghost, and so is one with replicated components and no net id.
 Difference Verifier::find_ghost(const World& client_world, const Client& client_half) {
     for (u32 slot = 0; slot < client_world.entity_slots(); ++slot) {
         const Entity entity = client_world.entity_at(slot);
@@ -285,7 +297,8 @@ Difference Verifier::find_ghost(const World& client_world, const Client& client_
             continue;
         const NetId id = client_half.net_id(entity);
         if (id) {
-            if (!std::binary_search(visible_ids_.begin(), visible_ids_.end(), id))
+            if (client_half.frozen(entity) ? !is_remembered(id, client_world, entity)
+                                           : !std::binary_search(visible_ids_.begin(), visible_ids_.end(), id))
                 return {Kind::ghost, format("entity %s is shown and not visible", name_of(id).c_str())};
             if (client_half.entity(id) != entity)
                 return {Kind::ghost, format("entity %s is shown twice", name_of(id).c_str())};
@@ -325,7 +338,8 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
         const bool near = distance <= 0.85 * radius, far = row && distance > 1.2 * radius;
         const VisibleTo* rule = world_.get<VisibleTo>(entity);
         const bool forbidden = view.hidden(entity) || (rule && !rule->allows(view.layers()));
-        if (visible ? !far && !forbidden : !near || forbidden)
+        const Lasting* lasting = world_.get<Lasting>(entity);
+        if (visible ? !far && (!forbidden || (lasting && lasting->from_start)) : !near || forbidden || (lasting && lasting_refused_allowed))
             return;
         found = {Kind::promise, format("client %u: entity %s at distance %.2f of a view with radius %.2f is %svisible", client,
                                        name_of(server_.net_id(entity)).c_str(), distance, radius, visible ? "" : "not ")};

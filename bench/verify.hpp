@@ -34,6 +34,8 @@ class Verifier {
 public:
     /// Where chunks_max is small: entities without a net id are replicated to nobody, whatever their place.
     bool unhoused_allowed = false;
+    /// Where lasting_max is small: Lasting entities may be shown to nobody.
+    bool lasting_refused_allowed = false;
 
     Verifier(const throng::Protocol& protocol, const throng::World& server_world, throng::Server& server);
 
@@ -46,7 +48,8 @@ public:
                      throng::Tick still_since);
 
     /// The promise of visibility for a view at (a, b): everything replicated within 0.85 radius is visible, unless hidden or not
-    /// allowed by VisibleTo, and then never; nothing beyond 1.2 radius is; what has no place is visible. Looks at every replicated entity.
+    /// allowed by VisibleTo, and then never (but once, if it is Lasting from the start); nothing beyond 1.2 radius is; what has no place
+    /// is visible. Looks at every replicated entity.
     Difference check_promise(throng::ClientId client, double a, double b, double radius);
 
     /// Entities compared, and fields, since the verifier was made: a check that compared nothing proves nothing.
@@ -57,6 +60,7 @@ private:
     struct Pair; // one entity on both sides
     void collect_visible(throng::ClientId client);
     bool is_visible(throng::Entity entity) const;
+    bool is_remembered(throng::NetId id, const throng::World& client_world, throng::Entity shown) const;
     Difference first_difference(throng::ClientId client, const throng::World& client_world, const throng::Client& client_half);
     Difference compare_entity(const Pair& pair);
     Difference compare_field(const Pair& pair, const throng::ComponentInfo& info, throng::u32 field, const std::byte* server_row,

@@ -165,6 +165,14 @@ def check_state(protocol, client, message, counts):
             check_payload(protocol, client, payload, chunk, tick, counts)
 
 
+def check_ends(client, message, counts):
+    need(len(message) > 8 and len(message) % 8 == 0, "ends of another size")
+    client.hear(int.from_bytes(message[3:7], "little"), counts)
+    ids = [int.from_bytes(message[at : at + 8], "little") for at in range(8, len(message), 8)]
+    need(all(a < b for a, b in zip([0] + ids, ids)), "ends do not ascend")
+    counts["ends"] += len(ids)
+
+
 def check_ack(protocol, client, message, counts):
     blocks = message[1]
     at = 2 + 10 * blocks
@@ -192,6 +200,9 @@ def check_message(protocol, clients, line, counts):
     if kind == 4:
         check_state(protocol, clients[number], message, counts)
         return
+    if kind == 7:
+        check_ends(clients[number], message, counts)
+        return
     if kind == 6:
         check_bundle(protocol, message, counts)
         return
@@ -211,7 +222,8 @@ def check_message(protocol, clients, line, counts):
 
 
 COUNTED = ("messages", "full", "delta", "lanes", "zstd", "opaque", "gone", "references", "extrapolated", "ages", "late", "heartbeats",
-           "acks", "unapplied", "hashes", "bundles", "typed", "typed_references", "typed_ticks", "rests", "before_join")
+           "acks", "unapplied", "hashes", "bundles", "typed", "typed_references", "typed_ticks", "rests", "before_join",
+           "ends")
 
 
 def check(lines, name, shows=()):

@@ -150,6 +150,9 @@ public:
     /// The net id of a replicated entity, or none.
     NetId net_id(Entity entity) const;
 
+    /// Whether the entity is a Lasting one that the client does not see at present: it stays as it was when it last did.
+    bool frozen(Entity entity) const;
+
     bool connected() const;
     /// Welcomed: state is being received.
     bool joined() const;
@@ -158,8 +161,8 @@ public:
     /// Newest tick that the server knows to be here in full; any() says if there is one yet.
     Tick settled_tick() const;
     bool any_settled() const;
-    /// Newest tick for which the entity's state is known to be the server's: that at which it was carried, or the settled tick.
-    /// 0 for an unknown entity.
+    /// Newest tick for which the entity's state is known to be the server's: that at which it was carried, or the settled tick. Of a frozen
+    /// entity the former. 0 for an unknown entity.
     Tick confirmed_tick(Entity entity) const;
 
     /// Hash of all that is shown (docs/wire.md); equal to the server's for this client at a settled tick. Costs about 30 ns per

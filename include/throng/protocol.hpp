@@ -161,4 +161,17 @@ private:
 /// Tag component: an entity that has it is replicated.
 struct Replicated {};
 
+/// Component of a replicated entity that clients keep when they lose sight of it, for whatever reason: hidden, not allowed, too far. It
+/// stays as it was, and nothing more is sent of it; Client::frozen says so. When it is seen again it goes on, as the same entity; when it
+/// ends, or is no longer replicated, clients that have it are told. Entities without it are on a client only while it sees them.
+///
+/// Works in protocols that register it, as a component without fields: protocol.component<Lasting>("lasting"). Clients see it as a
+/// component of the entity. Giving it to a replicated entity, or taking it away, makes it another entity for clients: it gets
+/// a new net id, as if Replicated had been taken away and given again.
+struct Lasting {
+    /// Clients get it once, in full, even if it is hidden from them or VisibleTo does not allow it: interest alone counts, so one without
+    /// a place is on all clients. Read on the server, when it gets its net id.
+    bool from_start = false;
+};
+
 } // namespace throng

@@ -24,6 +24,7 @@ struct ServerConfig {
     // limits
     u32 clients_max = 16384;
     u32 chunks_max = 1u << 20;
+    u32 lasting_max = 4096;            // Lasting entities that one client may have; beyond it, further ones are not shown to it
     u32 records_max = 4096;            // messages in flight to one client; the oldest is then counted as lost
     // sending
     u32 budget_bytes = 0;              // a client and tick, all state messages; 0: no budget. A token bucket: may be exceeded for
@@ -68,6 +69,7 @@ enum LimitBit : u32 {
     limit_clients = 1u << 8,        // clients_max: a connection was refused
     limit_typed_backlog = 1u << 9,  // typed_backlog_bytes_max: a client was disconnected
     limit_typed_receive = 1u << 10, // typed_receive_max: messages of a client were dropped
+    limit_lasting = 1u << 11,       // lasting_max: an entity is not shown to a client
 };
 
 /// Typed messages of a tick, and those received since the tick before.

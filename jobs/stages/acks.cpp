@@ -58,6 +58,15 @@ void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, Co
         view.limbo &= ~(usable & ~changed(chunk, tick, view.baseline));
 }
 
+/// A message without sections is lost: what it may have said of ends goes again.
+void lose_ends(ClientState& client, u32 message) {
+    if (!client.lasting.open_ends())
+        return;
+    client.lasting.lost(message);
+    client.ends_unsent = client.lasting.unsent_ends() > 0;
+    client.attention |= client.ends_unsent;
+}
+
 struct Acks {
     ServerState& state;
     ClientState& client;
@@ -69,7 +78,7 @@ struct Acks {
     u64 companions(u32 message, u32 chunk);
     void settle(ClientChunk& view, const Chunk& chunk, bool was_in_flight);
     void acked(u32 message);
-    void lost(MessageRecord& record);
+    void lost(u32 message);
     void infer_losses();
 };
 
@@ -126,6 +135,10 @@ void Acks::acked(u32 message) {
         promote_baseline(*view, chunk, present + 1);
         settle(*view, chunk, was_in_flight);
     }
+    if (r.count == 0 && client.lasting.open_ends()) {
+        client.lasting.acked(message);
+        client.attention = true;
+    }
     r.state = record_free;
     ++worker.counts.acked_messages;
     if (!client.any_acked || tick_newer(r.tick, client.newest_acked_tick))
@@ -137,9 +150,12 @@ void Acks::acked(u32 message) {
 }
 
 /// R6: loss needs no record of what was in the message, only of which chunks.
-void Acks::lost(MessageRecord& r) {
+void Acks::lost(u32 message) {
+    MessageRecord& r = record(message);
     r.state = record_lost;
     ++worker.counts.lost_messages;
+    if (r.count == 0)
+        lose_ends(client, message);
     for (u32 i = 0; i < r.count; ++i) {
         const SectionRecord& s = section(r.first + i);
         ClientChunk* view = find_client_chunk(client, s.chunk, s.hint);
@@ -170,7 +186,7 @@ void Acks::infer_losses() {
         if (!overtaken && age(r) <= timeout)
             break;
         if (r.state == record_in_flight && (r.reliable ? age(r) > patience(r) : true))
-            lost(r);
+            lost(message);
         all_before &= r.state != record_in_flight;
         if (all_before)
             client.first_in_flight = message + 1;
@@ -210,6 +226,8 @@ void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts)
     MessageRecord& r = client.records[client.oldest_message & (client.records.size() - 1)];
     if (r.state == record_in_flight) {
         ++counts.lost_messages;
+        if (r.count == 0)
+            lose_ends(client, client.oldest_message);
         for (u32 i = 0; i < r.count; ++i) {
             const SectionRecord& s = client.sections[(r.first + i) & (client.sections.size() - 1)];
             if (ClientChunk* view = find_client_chunk(client, s.chunk, s.hint)) {

@@ -27,8 +27,9 @@ private:
     bool add(const Send& send, const Part* part, u64 gone, bool zstd, bool shared);
     bool oversize(const Send& send, const Part& part, u64 gone);
     void prefetch_ahead(u32 i) const;
-    u32 write_header(std::byte* out) const;
-    bool close(Channel channel, Bytes message);
+    u32 write_header(std::byte* out, bool ends = false) const;
+    bool close(Channel channel, Bytes message, bool ends = false);
+    bool send_ends();
     MessageRecord& new_record();
     template <class T>
     void grow(Array<T>& ring, u32 size, u32 from, u32 to) const;
@@ -47,8 +48,9 @@ private:
     } tally_;
 };
 
-u32 Assembler::write_header(std::byte* out) const {
+u32 Assembler::write_header(std::byte* out, bool ends) const {
     StateHeader header;
+    header.ends = ends;
     header.id = static_cast<u16>(client_.next_message);
     header.tick = state_.tick;
     const u32 age = state_.tick - client_.settled_tick;
@@ -108,10 +110,10 @@ MessageRecord& Assembler::new_record() {
 }
 
 /// Hands the open message to the backend and, if it is accepted, applies what it carries to the client's state.
-bool Assembler::close(Channel channel, Bytes message) {
+bool Assembler::close(Channel channel, Bytes message, bool ends) {
     used_ = 0;
     last_chunk_ = 0;
-    const bool sections = worker_.lanes.size() != 0;
+    const bool state = ends || worker_.lanes.size() != 0;
     if (state_.backend.send(id_, channel, message) != SendResult::accepted) {
         worker_.counts.limits |= limit_backend_refused;
         client_.attention = true; // all of it stays pending
@@ -150,7 +152,7 @@ bool Assembler::close(Channel channel, Bytes message) {
     client_.last_sent_tick = state_.tick;
     client_.hash_wanted = false;
     const u32 bytes = static_cast<u32>(message.size());
-    if (sections) {
+    if (state) {
         ++worker_.counts.messages;
         worker_.counts.bytes += bytes;
         worker_.counts.payload_bytes += tally_.payload;
@@ -167,6 +169,26 @@ bool Assembler::close(Channel channel, Bytes message) {
     }
     tally_ = {};
     worker_.lanes.clear();
+    return true;
+}
+
+/// Says which Lasting entities are no more, in messages of their own. Returns false when the backend refuses.
+bool Assembler::send_ends() {
+    while (client_.ends_unsent) {
+        std::byte* const out = worker_.message.data();
+        u32 used = write_header(out, true);
+        const u32 message = client_.next_message;
+        client_.lasting.send_ends((worker_.message.size() - used) / 8, message, [&](NetId id) {
+            std::memcpy(out + used, &id.value, 8); // little-endian hosts only
+            used += 8;
+        });
+        const bool accepted = close(Channel::unreliable, {out, used}, true);
+        if (!accepted)
+            client_.lasting.lost(message);
+        client_.ends_unsent = client_.lasting.unsent_ends() > 0;
+        if (!accepted)
+            return false;
+    }
     return true;
 }
 
@@ -240,12 +262,12 @@ bool Assembler::heartbeat_due(const ServerState& state, const ClientState& clien
 }
 
 bool Assembler::rests(const ServerState& state, const ClientState& client) {
-    return !client.sending && client.tick_messages == 0 && !heartbeat_due(state, client);
+    return !client.sending && !client.ends_unsent && client.tick_messages == 0 && !heartbeat_due(state, client);
 }
 
 void Assembler::run() {
     const u32 first_message = client_.next_message, first_section = client_.next_section;
-    bool open = true;
+    bool open = !client_.ends_unsent || send_ends();
     for (u32 i = 0; open && i < client_.sends.size(); ++i) {
         prefetch_ahead(i);
         const Send& send = client_.sends[i];

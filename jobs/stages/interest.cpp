@@ -119,7 +119,35 @@ u64 refused_lanes(const ClientState& client, const Chunk& chunk, u64 lanes) {
     return mask;
 }
 
-u64 visible_lanes(const ServerState& state, const ClientState& client, const Chunk& chunk) {
+/// Of the lanes that are `near` and of those that are visible, the Lasting ones: the client may have them from now on, so they are listed.
+/// Those that it gets in any case are visible until it has acknowledged them. Returns what is visible.
+u64 list_lasting(const ServerState& state, ClientState& client, WorkerState& worker, const ClientChunk& view, const Chunk& chunk, u64 near,
+                 u64 visible) {
+    const u64 applied = view.known & ~view.limbo & ~(chunk.dirty_tick == state.tick ? chunk.rebound : 0);
+    for (u64 left = chunk.lasting & near & (visible | chunk.from_start); left; left &= left - 1) {
+        const u64 bit = left & (~left + 1);
+        const NetId id = chunk.occupants->net_id[std::countr_zero(bit)];
+        LastingList::Entry* const entry = client.lasting.find(id);
+        if (entry && (applied & bit))
+            entry->introduced = true;
+        const bool introduces = (chunk.from_start & bit) && !(entry && entry->introduced);
+        visible |= introduces ? bit : 0;
+        if (!entry && (visible & bit)) {
+            if (client.lasting.size() < state.config.lasting_max)
+                client.lasting.add(id);
+            else {
+                visible &= ~bit;
+                worker.counts.limits |= limit_lasting;
+                client.view_changed = worker.view_due = true; // until there is room
+            }
+        }
+        if (introduces)
+            client.view_changed = worker.view_due = true; // until it has arrived
+    }
+    return visible;
+}
+
+u64 visible_lanes(const ServerState& state, ClientState& client, WorkerState& worker, const ClientChunk& view, const Chunk& chunk) {
     u64 mask = chunk.alive;
     if (chunk.spatial) {
         if (!sees_space(client))
@@ -134,12 +162,15 @@ u64 visible_lanes(const ServerState& state, const ClientState& client, const Chu
         else
             mask = lanes_in_circle(chunk.places, mask, static_cast<i32>(a), static_cast<i32>(b), static_cast<i32>(radius));
     }
+    const u64 near = mask;
     if (!client.listed.empty())
         mask &= listed_lanes(state, client, chunk, mask) ^ (client.shows_listed_only ? 0 : ~u64(0));
     else if (client.shows_listed_only)
         mask = 0;
     if (chunk.ruled & mask)
         mask &= ~refused_lanes(client, chunk, mask);
+    if (chunk.lasting & near)
+        return list_lasting(state, client, worker, view, chunk, near, mask);
     return mask;
 }
 
@@ -209,6 +240,9 @@ void update_chunks(ServerState& state, ClientState& client, WorkerState& worker,
 }
 
 void update_lanes(ServerState& state, ClientState& client, WorkerState& worker, bool topology_changed) {
+    for (const NetId id : state.lasting_ended)
+        if (client.lasting.end(id))
+            client.ends_unsent = client.attention = true;
     const bool changed = std::exchange(client.view_changed, false);
     if (!changed && !topology_changed && !state.any_view_change)
         return;
@@ -219,7 +253,7 @@ void update_lanes(ServerState& state, ClientState& client, WorkerState& worker, 
         ClientChunk& view = client.chunks[i];
         const Chunk& chunk = state.mirror.chunk(view.chunk);
         if (changed || chunk.view_tick == state.tick || (view.visible == 0 && view.known == 0))
-            update_view(state, client, worker, view, chunk, visible_lanes(state, client, chunk));
+            update_view(state, client, worker, view, chunk, visible_lanes(state, client, worker, view, chunk));
     }
     if (worker.withdrawn.size())
         withdraw(client, worker.withdrawn);
@@ -228,8 +262,10 @@ void update_lanes(ServerState& state, ClientState& client, WorkerState& worker, 
 } // namespace
 
 void run_views_stage(ServerState& state) {
-    for (WorkerState& worker : state.workers)
+    for (WorkerState& worker : state.workers) {
         state.any_view_change |= std::exchange(worker.marked, false);
+        state.views_changed |= std::exchange(worker.view_due, false);
+    }
     state.topology_changed = state.topology != state.last_topology;
     state.last_topology = state.topology;
     state.interest_due = state.any_view_change || state.topology_changed || state.views_changed;
@@ -258,6 +294,7 @@ void run_interest_stage(ServerState& state) {
         }
     });
     state.any_view_change = false;
+    state.lasting_ended.clear();
 }
 
 } // namespace throng

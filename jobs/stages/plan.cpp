@@ -108,6 +108,8 @@ void Plan::with_budget() {
 
 /// R9: nothing unsent or unacked.
 bool Plan::clean() const {
+    if (client.lasting.open_ends())
+        return false;
     for (const ClientChunk& view : client.chunks)
         if (view.known != view.visible || view.limbo || unacked(view, state.mirror.chunk(view.chunk), state.tick))
             return false;

@@ -122,6 +122,8 @@ bool take_lane(ServerState& state, u32 entity_idx, Target target) {
     for (u32 c = 0; c < state.layout.component_count; ++c)
         for (u64& plane : chunk.counters[c])
             plane &= ~(u64(1) << lane);
+    chunk.lasting = (chunk.lasting & ~(u64(1) << lane)) | u64(slot.lasting) << lane;
+    chunk.from_start = (chunk.from_start & ~(u64(1) << lane)) | u64(slot.from_start) << lane;
     slot.place = number * lane_count + lane;
     rule_lane(state, entity_idx, slot.place);
     slot.spatial = target.spatial;
@@ -168,6 +170,12 @@ void bind(ServerState& state, u32 entity_idx, u64 entity_id) {
     slot.entity_id = entity_id;
     slot.net_id = NetId::make(index, generation);
     slot.bound_tick = state.tick;
+    if (state.layout.lasting_component >= 0) {
+        const ComponentId id = state.layout.components[state.layout.lasting_component].info->id;
+        const u32 dense = state.world.dense_index(entity_idx, id);
+        slot.lasting = dense != no_row;
+        slot.from_start = slot.lasting && static_cast<const Lasting*>(state.world.pool_of(id)->row(dense))->from_start;
+    }
     ++state.entity_count;
     take_lane(state, entity_idx, target_of(state, entity_idx));
     state.bound_now.push_back(entity_idx);
@@ -177,6 +185,10 @@ void unbind(ServerState& state, u32 entity_idx) {
     Slot& slot = state.slots[entity_idx];
     leave_lane(state, slot.place);
     state.net_free.push_back(slot.net_id.index());
+    if (slot.lasting) {
+        state.lasting_ended.push_back(slot.net_id);
+        state.any_view_change = true; // though it had no place
+    }
     slot = {};
     --state.entity_count;
 }
@@ -207,6 +219,17 @@ void move(ServerState& state, u32 entity_idx) {
             to.counters[c][plane] |= u64(counters[c] >> plane & 1) << slot.place % 64;
 }
 
+/// An entity became Lasting, or is so no longer: another one for clients, so that what one of them does with an entity that it loses sight
+/// of depends on its net id alone.
+void renew(ServerState& state, const StructureEvent& event) {
+    if (state.world.entity_at(event.entity_idx).entity_id != event.entity_id ||
+        state.world.dense_index(event.entity_idx, component_id<Replicated>()) == no_row)
+        return; // it ends in this tick
+    state.unbound_alive.push_back(event.entity_id);
+    unbind(state, event.entity_idx);
+    bind(state, event.entity_idx, event.entity_id);
+}
+
 void handle(ServerState& state, const StructureEvent& event, ComponentId replicated) {
     Slot& slot = state.slots[event.entity_idx];
     const bool bound = slot.entity_id == event.entity_id && event.entity_id != 0;
@@ -233,6 +256,8 @@ void handle(ServerState& state, const StructureEvent& event, ComponentId replica
     const i32 component = state.layout.index_of[event.component];
     if (component < 0)
         return;
+    if (component == state.layout.lasting_component)
+        return renew(state, event);
     if (component == state.layout.spatial_component)
         move(state, event.entity_idx);
     if (slot.place == no_slot)

@@ -129,6 +129,8 @@ void Client::Impl::finish_message() {
         r.vanished = false;
         if (r.chunk || !r.entity)
             continue; // it came back in the same message: a move
+        if (!r.ended && lasts(r))
+            continue;
         const Entity entity = r.entity;
         if (!r.spawned) {
             ++stats.despawns;
@@ -157,6 +159,57 @@ void Client::Impl::finish_message() {
             config.on_spawn(config.context, r.entity, r.id);
     }
     scratch->spawned.clear();
+}
+
+/// Whether the entity stays when the client loses sight of it.
+bool Client::Impl::lasts(const NetRecord& record) const {
+    return layout.lasting_component >= 0 && world.alive(record.entity) &&
+           world.dense_index(record.entity.entity_idx, layout.components[layout.lasting_component].info->id) != no_row;
+}
+
+namespace {
+NetId end_at(Bytes ids, std::size_t at) {
+    NetId id;
+    std::memcpy(&id.value, ids.data() + at, sizeof id.value); // little-endian hosts only
+    return id;
+}
+} // namespace
+
+/// Ids of a message of ends: ascending, at least one, and room to remember them all.
+Error Client::Impl::check_ends(Bytes ids) {
+    if (ids.empty() || ids.size() % sizeof(NetId) != 0)
+        return Error::truncated;
+    u32 unknown = 0;
+    NetId before{};
+    for (std::size_t at = 0; at < ids.size(); at += sizeof(NetId)) {
+        const NetId id = end_at(ids, at);
+        if (id.value <= before.value)
+            return Error::bad_value;
+        before = id;
+        unknown += index.find(id) == no_record;
+    }
+    return index.room(unknown) ? Error::none : Error::limit_reached;
+}
+
+/// These are no more, whether they are seen or not. They are buried, so that nothing older brings one back.
+void Client::Impl::commit_ends(Bytes ids, Tick tick) {
+    for (std::size_t at = 0; at < ids.size(); at += sizeof(NetId)) {
+        const NetId id = end_at(ids, at);
+        const u32 found = index.find(id), record = found == no_record ? index.obtain(id) : found;
+        NetRecord& r = index[record];
+        r.chunk = nullptr;
+        r.ended = true;
+        if (!r.buried || !tick_newer(r.tombstone, tick))
+            index.bury(record, tick);
+        if (r.entity) {
+            r.vanished = true;
+            scratch->vanished.push_back(record);
+        }
+    }
+    if (!any_applied || tick_newer(tick, newest_applied))
+        newest_applied = tick;
+    any_applied = true;
+    finish_message();
 }
 
 // ---------------------------------------------------------------------------------------------------- sections
@@ -196,6 +249,7 @@ void Client::Impl::clear_lane(HeldChunk& chunk, u32 lane, NetId occupant, Tick t
         return;
     NetRecord& r = index[record];
     r.chunk = nullptr;
+    r.tick = chunk.live().carried[lane];
     index.bury(record, tick);
     if (!r.vanished) {
         r.vanished = true;

@@ -96,6 +96,9 @@ struct Client::Impl final : ClientBackendSink {
     void patch_references(u32 target);
     void spawn(u32 record);
     void finish_message();
+    bool lasts(const NetRecord& record) const;
+    Error check_ends(Bytes ids);
+    void commit_ends(Bytes ids, Tick tick);
 
     u32 live_record(const HeldChunk& chunk, u32 lane, NetId occupant) const;
     u64 shown_lanes(const HeldChunk& chunk) const;

@@ -16,12 +16,13 @@ struct NetRecord {
     Entity entity{};              // while shown
     HeldChunk* chunk = nullptr; // its place; null: not shown
     u64 counters = 0;             // the insert counters that are applied to the world, 2 bits a component
-    Tick tick = 0;                // of its place
+    Tick tick = 0;                // of its place; if it has none, when it was last carried
     Tick tombstone = 0;
     u32 links_to = no_link;       // fields that name this entity
     u32 links_from = no_link;     // fields of this entity that name others
     u8 lane = 0;
     bool buried = false;          // the tombstone counts
+    bool ended = false;           // the server has said so
     bool spawned = false;         // in the message at hand
     bool vanished = false;        // listed as such in the message at hand
 };

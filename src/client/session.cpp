@@ -7,7 +7,7 @@
 
 namespace throng {
 namespace {
-enum Kind : u8 { kind_hello = 1, kind_welcome = 2, kind_reject = 3, kind_state = 4 };
+enum Kind : u8 { kind_hello = 1, kind_welcome = 2, kind_reject = 3, kind_state = 4, kind_ends = 7 };
 constexpr u8 kind_mask = 0x7f, wants_hash = 0x80;
 constexpr u8 never_settled = 255;
 constexpr u32 welcome_bytes = 1 + 8 + 4 + 2 + 4;
@@ -115,7 +115,7 @@ Error Client::Impl::read_message(Channel channel, Bytes message) {
     if (message.empty())
         return Error::truncated;
     const u8 kind = static_cast<u8>(message[0]);
-    if ((kind & kind_mask) == kind_state)
+    if ((kind & kind_mask) == kind_state || (kind & kind_mask) == kind_ends)
         return read_state(message);
     if ((kind & kind_mask) == static_cast<u8>(bundle_kind))
         return read_bundle(channel, message);
@@ -171,8 +171,10 @@ Error Client::Impl::read_state(Bytes message) {
         ++stats.late_drops;
         return Error::none;
     }
-    Error error = stage(message.subspan(state_head_bytes), tick);
-    if (error == Error::none && !within_limits(tick))
+    const Bytes content = message.subspan(state_head_bytes);
+    const bool ends = (static_cast<u8>(message[0]) & kind_mask) == kind_ends;
+    Error error = ends ? check_ends(content) : stage(content, tick);
+    if (error == Error::none && !ends && !within_limits(tick))
         error = Error::limit_reached;
     if (error != Error::none) {
         release_staged();
@@ -185,9 +187,12 @@ Error Client::Impl::read_state(Bytes message) {
     for (std::size_t i = 0; i < scratch->sections.size(); ++i)
         if (scratch->sections[i].unapplied && !seeded_bug(SeededBug::ack_before_apply))
             acks.unapplied(id, static_cast<u16>(i));
-    stats.heartbeats += scratch->sections.empty();
+    stats.heartbeats += content.empty();
     ++stats.applied;
-    commit(tick);
+    if (ends)
+        commit_ends(content, tick);
+    else
+        commit(tick);
     release_staged();
     if (settled_age != never_settled) {
         const Tick settled = tick - settled_age;
@@ -345,8 +350,15 @@ Tick Client::confirmed_tick(Entity entity) const {
     if (!id)
         return 0;
     const NetRecord& record = impl.index[impl.index.find(id)];
+    if (!record.chunk)
+        return record.tick;
     const Tick carried = record.chunk->live().carried[record.lane];
     return impl.any_settled && tick_newer(impl.settled_tick, carried) ? impl.settled_tick : carried;
+}
+
+bool Client::frozen(Entity entity) const {
+    const NetId id = net_id(entity);
+    return id && !impl_->index[impl_->index.find(id)].chunk;
 }
 
 bool Client::connected() const { return impl_->connected; }

@@ -70,6 +70,7 @@ struct Layout {
     ColumnGroup groups[group_count_max]; // of columns of 32, then of 16 bits, in the order of rows
     u32 group_count = 0;
     i32 spatial_component = -1;           // index, or -1
+    i32 lasting_component = -1;           // of Lasting, or -1
     double spatial_step = 0;              // units
     i32 spatial_min = 0, spatial_max = 0; // bounds of the spatial axes, in steps
     u32 tick_hz = 20;

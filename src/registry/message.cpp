@@ -69,7 +69,8 @@ void write_reject(std::byte* out, RejectReason reason) {
 }
 
 u32 write_state_header(std::byte* out, const StateHeader& header) {
-    put(out, static_cast<u8>(static_cast<u8>(MessageKind::state) | (header.hash_wanted ? hash_wanted_bit : 0)));
+    const MessageKind kind = header.ends ? MessageKind::ends : MessageKind::state;
+    put(out, static_cast<u8>(static_cast<u8>(kind) | (header.hash_wanted ? hash_wanted_bit : 0)));
     put(out + 1, header.id);
     put(out + 3, header.tick);
     put(out + 7, header.settled_age);
@@ -79,9 +80,11 @@ Error read_state_header(Bytes message, StateHeader& header) {
     if (message.size() < state_header_bytes)
         return Error::truncated;
     const u8 kind = get<u8>(message.data());
-    if ((kind & ~hash_wanted_bit) != static_cast<u8>(MessageKind::state))
+    const auto plain = static_cast<MessageKind>(kind & ~hash_wanted_bit);
+    if (plain != MessageKind::state && plain != MessageKind::ends)
         return Error::bad_value;
-    header = {get<u16>(message.data() + 1), get<u32>(message.data() + 3), get<u8>(message.data() + 7), (kind & hash_wanted_bit) != 0};
+    header = {get<u16>(message.data() + 1), get<u32>(message.data() + 3), get<u8>(message.data() + 7), (kind & hash_wanted_bit) != 0,
+              plain == MessageKind::ends};
     return Error::none;
 }
 

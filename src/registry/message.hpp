@@ -5,8 +5,8 @@
 
 namespace throng {
 
-enum class MessageKind : u8 { hello = 1, welcome = 2, reject = 3, state = 4, ack = 5 };
-inline constexpr u8 hash_wanted_bit = 0x80; // of a state message's kind byte
+enum class MessageKind : u8 { hello = 1, welcome = 2, reject = 3, state = 4, ack = 5, ends = 7 };
+inline constexpr u8 hash_wanted_bit = 0x80; // of the kind byte of a state message, or one of ends
 
 enum class RejectReason : u8 { protocol = 1, full = 2 };
 
@@ -28,6 +28,7 @@ struct StateHeader {
     Tick tick = 0;
     u8 settled_age = 255;
     bool hash_wanted = false;
+    bool ends = false; // net ids follow, not sections
 };
 inline constexpr u32 state_header_bytes = 8;
 /// Returns state_header_bytes.

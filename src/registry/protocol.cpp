@@ -429,6 +429,8 @@ Error Protocol::finish() {
             if (std::strcmp(info.name, impl.components[other].name) == 0)
                 return impl.refuse(Error::bad_value, info.name, "the name is taken");
         layout.index_of[info.id] = static_cast<i16>(c);
+        if (info.id == detail::known_component_id<Lasting, default_max_components>())
+            layout.lasting_component = static_cast<i32>(c);
         if (const Error error = impl.add_columns(layout.components[c], info); error != Error::none)
             return error;
     }

@@ -52,6 +52,8 @@ struct alignas(64) Chunk {
     u32 next_in_cell = no_chunk;
     u64 ruled = 0;              // lanes whose entity has VisibleTo ...
     VisibleTo* rules = nullptr; // ... and what it says, by lane; null until a lane is ruled
+    u64 lasting = 0;            // lanes whose entity is Lasting
+    u64 from_start = 0;         // of these, those that clients get in any case
     // what encoding a lane of this chunk cost, for deterministic size estimates (1/16 bytes a lane)
     u32 lane_cost = 0;
     u64 encoded_lanes = 0; // sums of this tick; atomic

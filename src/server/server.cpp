@@ -20,7 +20,8 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       mirror(p.layout(), std::clamp(c.history_ticks, 2u, history_max), c.allocator), grid(c.allocator), slots(c.allocator),
       net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), touched(c.allocator), fresh_rows(c.allocator),
       fresh(c.allocator), touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
-      viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator), rule_changes(w),
+      viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
+      lasting_ended(c.allocator), rule_changes(w),
       homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), outbox(c.allocator),
       dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator),
       keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator),
@@ -380,7 +381,8 @@ ServerMemory Server::memory() const {
     for (const ClientState& client : state_->clients) {
         memory.client_chunks += client.chunks.size();
         memory.side_table_bytes += client.records.capacity() * sizeof(MessageRecord) + client.sections.capacity() * sizeof(SectionRecord) +
-                                   client.sends.capacity() * sizeof(Send) + client.listed.capacity_bytes();
+                                   client.sends.capacity() * sizeof(Send) + client.listed.capacity_bytes() +
+                                   client.lasting.capacity_bytes();
     }
     memory.mirror_bytes = state_->mirror.bytes();
     memory.other_bytes = state_->keys.bytes() + state_->slots.capacity() * sizeof(Slot);

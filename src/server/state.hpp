@@ -5,6 +5,7 @@
 #include "src/events/item_queue.hpp"
 #include "src/server/entity_list.hpp"
 #include "src/server/keys.hpp"
+#include "src/server/lasting_list.hpp"
 #include "src/server/mirror.hpp"
 #include "src/server/typed_outbox.hpp"
 #include "src/visibility/interest_grid.hpp"
@@ -22,6 +23,7 @@ struct Slot {
     Tick bound_tick = 0;
     i16 cell_a = 0, cell_b = 0; // cell coordinates, if spatial
     bool spatial = false;
+    bool lasting = false, from_start = false; // by its Lasting, when it got its net id
 };
 static_assert(sizeof(Slot) == 32);
 
@@ -72,7 +74,7 @@ struct UnappliedSection {
 
 struct alignas(64) ClientState {
     explicit ClientState(Allocator a)
-        : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), listed(a), typed(a),
+        : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), listed(a), lasting(a), typed(a),
           backlog{ItemQueue(a), ItemQueue(a)} {}
     ClientState(ClientState&&) = default;
     ClientState& operator=(ClientState&&) = default;
@@ -89,6 +91,7 @@ struct alignas(64) ClientState {
     bool tick_wanted = false;    // a message waits for this tick: say it, if only with a heartbeat
     bool hash_wanted = false;    // ask for its state hash in the next message
     bool hash_waiting = false;
+    bool ends_unsent = false;    // lasting has unsent ends
     Tick settled_tick = 0;
     Tick last_sent_tick = 0;
     Tick hash_tick = 0;
@@ -119,6 +122,7 @@ struct alignas(64) ClientState {
     Array<AckBlock> acks; // inbox, filled by receive, emptied by the acks stage
     Array<UnappliedSection> unapplied;
     EntityList listed;     // those hidden, or, after hide_all, those shown
+    LastingList lasting;   // those that it may have
     u64 layers = 0;        // for VisibleTo
     i32 tokens = 0; // byte budget
     u64 hash = 0;   // of the state at hash_tick
@@ -166,6 +170,7 @@ struct alignas(128) WorkerState {
     };
     Array<Candidate> candidates;
     bool marked = false; // mark found a changed row of a replicated entity
+    bool view_due = false; // a client's view is computed again in the next tick
     Array<std::byte> message;
     Array<std::byte> opaque;
     struct InMessage { // a section of the message being put together
@@ -223,6 +228,7 @@ struct ServerState {
     Array<WorkerState::Dangling> dangling; // sorted by target
     Array<u32> bound_now;                  // entity_idx bound this tick
     Array<u64> unbound_alive;              // entity_id of those that lost Replicated this tick; sorted after use
+    Array<NetId> lasting_ended;            // Lasting entities that ended since the last interest stage
     ChangeReader<VisibleTo> rule_changes;
     bool any_dirty = false;                // a chunk changed at this tick
     bool any_view_change = false;      // a row was marked or a lane touched in this tick

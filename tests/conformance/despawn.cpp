@@ -41,10 +41,15 @@ TEST_CASE("despawn/hidden_entity") {
     auto& peer = net.join();
     const Hidden hidden(net, peer);
     net.settle();
-    for (const Entity e : hidden.all)
-        net.world.destroy(e);
+    for (int i = 0; i < Hidden::unsent; ++i)
+        net.world.destroy(hidden.all[i]);
     CHECK(net.state_bytes(10) == 0);
-    CHECK(peer.client->stats().spawns == 0);
+    CHECK(peer.world->entity_count() == Hidden::sent);
+    for (int i = 0; i < Hidden::sent; ++i)
+        net.world.destroy(hidden.all[Hidden::unsent + i]); // it has these, and is told
+    net.settle();
+    CHECK(peer.world->entity_count() == 0);
+    CHECK(peer.client->stats().spawns == Hidden::sent);
 }
 
 TEST_CASE("despawn/visibility_lose") {
@@ -54,15 +59,23 @@ TEST_CASE("despawn/visibility_lose") {
     const Entity by_view = net.world.spawn(Health{1, false}, Replicated{});
     const Entity by_layer = net.world.spawn(Health{2, false}, VisibleTo{.any_of = 2}, Replicated{});
     const Entity open = net.world.spawn(Health{3, false}, Replicated{});
+    const Entity kept[] = {net.world.spawn(Health{4, false}, Lasting{}, Replicated{}),
+                           net.world.spawn(Health{4, false}, Lasting{}, VisibleTo{.any_of = 2}, Replicated{}),
+                           net.world.spawn(Health{4, false}, Lasting{.from_start = true}, VisibleTo{.any_of = 2}, Replicated{})};
     net.settle();
-    REQUIRE(peer.world->entity_count() == 3);
+    REQUIRE(peer.world->entity_count() == 6);
     net.server.view(peer.id).hide(by_view);
+    net.server.view(peer.id).hide(kept[0]);
     net.server.view(peer.id).set_layers(0);
     net.settle();
     CHECK_FALSE(net.shown(peer, by_view));
     CHECK_FALSE(net.shown(peer, by_layer));
     CHECK(net.hp(peer, open) == 3);
-    CHECK(peer.world->entity_count() == 1);
+    for (const Entity e : kept) {
+        CHECK(net.hp(peer, e) == 4);
+        CHECK(peer.client->frozen(net.shown(peer, e)));
+    }
+    CHECK(peer.world->entity_count() == 4);
     CHECK(net.world.alive(by_view));
     CHECK(net.world.alive(by_layer));
 }

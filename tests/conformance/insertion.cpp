@@ -97,5 +97,7 @@ TEST_CASE("insertion/hidden_entity") {
     for (const Entity e : hidden.all)
         net.world.add<Name>(e, Name{"secret"});
     CHECK(net.state_bytes(10) == 0);
-    CHECK(peer.world->entity_count() == 0);
+    CHECK(peer.world->entity_count() == Hidden::sent);
+    for (int i = 0; i < Hidden::sent; ++i)
+        CHECK_FALSE(net.value<Name>(peer, hidden.all[Hidden::unsent + i]));
 }

@@ -196,7 +196,9 @@ TEST_CASE("mutations/hidden_entity") {
         bytes += net.state_bytes(1);
     }
     CHECK(bytes == 0);
-    CHECK(peer.world->entity_count() == 1);
+    CHECK(peer.world->entity_count() == 1 + Hidden::sent);
+    for (int i = 0; i < Hidden::sent; ++i)
+        CHECK(net.hp(peer, hidden.all[Hidden::unsent + i]) == 1);
     net.world.mut<Health>(open)->hp = 2; // one that is not hidden, to compare
     CHECK(net.state_bytes(1) > 0);
 }

@@ -75,5 +75,7 @@ TEST_CASE("removal/hidden_entity") {
     for (const Entity e : hidden.all)
         net.world.remove<Health>(e);
     CHECK(net.state_bytes(10) == 0);
-    CHECK(peer.world->entity_count() == 0);
+    CHECK(peer.world->entity_count() == Hidden::sent);
+    for (int i = 0; i < Hidden::sent; ++i)
+        CHECK(net.hp(peer, hidden.all[Hidden::unsent + i]) == 1);
 }

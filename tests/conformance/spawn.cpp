@@ -122,11 +122,15 @@ TEST_CASE("spawn/visibility_gain") {
     const Hidden hidden(net, peer);
     net.settle();
     CHECK(net.state_bytes(5) == 0);
-    CHECK(peer.world->entity_count() == 0);
-    net.server.view(peer.id).show(hidden.all[0]);
-    net.server.view(peer.id).set_layers(2);
+    for (int i = 0; i < Hidden::unsent; ++i)
+        CHECK_FALSE(net.shown(peer, hidden.all[i]));
+    CHECK(peer.world->entity_count() == Hidden::sent);
+    hidden.show(net, peer);
     net.settle();
-    for (const Entity e : hidden.all)
+    for (const Entity e : hidden.all) {
         CHECK(net.hp(peer, e) == 1);
-    CHECK(peer.world->entity_count() == 2);
+        CHECK_FALSE(peer.client->frozen(net.shown(peer, e)));
+    }
+    CHECK(peer.world->entity_count() == Hidden::unsent + Hidden::sent);
+    CHECK(peer.client->stats().despawns == 0);
 }

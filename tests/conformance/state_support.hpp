@@ -25,6 +25,7 @@ inline std::unique_ptr<throng::Protocol> make_state_protocol() {
     protocol->component<Speed>("speed").field(&Speed::x, throng::Range{-20, 20, 0.01}).field(&Speed::z, throng::Range{-20, 20, 0.01});
     protocol->component<Link>("link").field(&Link::target);
     protocol->component<throng::ChildOf>("child of").field(&throng::ChildOf::target);
+    protocol->component<throng::Lasting>("lasting");
     protocol->opaque<Name>("name", 2000, throng_test::write_name, throng_test::read_name);
     if (protocol->finish() != throng::Error::none)
         throw std::runtime_error(protocol->problem());
@@ -144,14 +145,26 @@ struct HeldBack {
     Gate gate;
 };
 
-/// An entity that the client may not see in each of the ways to say so: for this client, by layers.
+/// Entities that the client may not see, in each of the ways to say so (for this client, by layers) and with each lifetime. The last two it
+/// gets in any case, once.
 struct Hidden {
-    explicit Hidden(StateNet& net, const StateNet::Peer& peer)
-        : all{net.world.spawn(Health{1, false}, Speed{1, 0}, throng::Replicated{}),
-              net.world.spawn(Health{1, false}, Speed{1, 0}, throng::VisibleTo{.any_of = 2}, throng::Replicated{})} {
-        net.server.view(peer.id).hide(all[0]);
+    static constexpr int unsent = 4, sent = 2;
+    explicit Hidden(StateNet& net, const StateNet::Peer& peer) {
+        for (Entity& e : all)
+            e = net.world.spawn(Health{1, false}, Speed{1, 0}, throng::Replicated{});
+        for (const int i : {2, 3, 4, 5})
+            net.world.add<throng::Lasting>(all[i], throng::Lasting{.from_start = i >= unsent});
+        for (const int i : {0, 2, 4})
+            net.server.view(peer.id).hide(all[i]);
+        for (const int i : {1, 3, 5})
+            net.world.add<throng::VisibleTo>(all[i], throng::VisibleTo{.any_of = 2});
     }
-    Entity all[2];
+    void show(StateNet& net, const StateNet::Peer& peer) const {
+        for (const Entity e : all)
+            net.server.view(peer.id).show(e);
+        net.server.view(peer.id).set_layers(2);
+    }
+    Entity all[unsent + sent];
 };
 
 } // namespace conformance::state

@@ -28,11 +28,13 @@ struct Session {
     Compression compression;
     bool dictionary, wide_cells;
     Tick first_tick;
+    bool lasting = false; // half of the entities are Lasting, some of them from the start
 };
 constexpr Session sessions[] = {
     {"packed", 11, Compression::never, false, false, 0xffff'fff0u}, // ticks wrap soon
     {"packed_wide", 12, Compression::never, false, true, 1},        {"zstd", 13, Compression::always, true, false, 0xffff'ffe0u},
     {"zstd_wide", 14, Compression::always, true, true, 70'000},     {"automatic", 15, Compression::automatic, true, false, 1},
+    {"lasting", 16, Compression::never, false, false, 1, true},
 };
 constexpr char dictionary_text[] = "the old town of entities, names, guilds and long titles";
 constexpr u32 play_ticks = 48, rest_ticks = 40;
@@ -54,8 +56,8 @@ class Play {
 public:
     explicit Play(const Session& session)
         : random_(session.seed), dictionary_(std::as_bytes(std::span(dictionary_text, sizeof dictionary_text - 1))),
-          protocol_(
-              throng_sim::make_protocol({.dictionary = session.dictionary ? dictionary_ : Bytes{}, .wide_cells = session.wide_cells})),
+          protocol_(throng_sim::make_protocol({.dictionary = session.dictionary ? dictionary_ : Bytes{}, .wide_cells = session.wide_cells},
+                                              session.lasting)),
           network_({.seed = session.seed, .trace = {&Recorder::record, &recorder_}}),
           server_(world_, *protocol_, network_.server(),
                   {.cell_size = session.wide_cells ? 330.0 : 60.0,
@@ -64,7 +66,7 @@ public:
                    .hash_ticks = 8,
                    .first_tick = session.first_tick,
                    .compression = session.compression}),
-          radius_(session.wide_cells ? 320 : 70) {
+          radius_(session.wide_cells ? 320 : 70), lasting_(session.lasting) {
         recorder_.zstd = session.compression != Compression::never;
         char more[80];
         const int used = std::snprintf(more, sizeof more, ", \"hashes\": true");
@@ -129,6 +131,8 @@ private:
             world_.add<Link>(entity, Link{any(), random_.chance(0.5) ? any() : Entity{}, ++sequence_});
         if (random_.chance(0.2))
             world_.add<Note>(entity, Note{++sequence_, text()});
+        if (lasting_ && random_.chance(0.5))
+            world_.add<Lasting>(entity, Lasting{random_.chance(0.3)});
         all_.push_back(entity);
     }
 
@@ -224,6 +228,7 @@ private:
     LoopbackNetwork network_;
     Server server_;
     double radius_;
+    bool lasting_;
     std::vector<std::unique_ptr<Peer>> peers_;
     std::vector<Entity> all_;
     u32 sequence_ = 0;
@@ -241,6 +246,6 @@ int main(int count, char** values) {
             std::fprintf(stderr, "record_session: the session did not go well\n");
             return 1;
         }
-    std::fputs("usage: record_session packed|packed_wide|zstd|zstd_wide|automatic\n", stderr);
+    std::fputs("usage: record_session packed|packed_wide|zstd|zstd_wide|automatic|lasting\n", stderr);
     return 2;
 }

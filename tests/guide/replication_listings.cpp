@@ -156,6 +156,43 @@ TEST_SUITE("guide") {
         CHECK_FALSE(server.visible(id, flag));
     }
 
+    TEST_CASE("lasting") {
+        World world, seen;
+        Protocol protocol;
+        protocol.component<Position>("position").field(&Position::x, Range{-100, 100, 0.01});
+        // [lasting]
+        protocol.component<Lasting>("lasting"); // in the protocol of both sides
+        const Entity tower = world.spawn(Position{5, 0, 0}, Lasting{}, Replicated{});
+        const Entity portal = world.spawn(Position{9, 0, 0}, Lasting{.from_start = true}, Replicated{});
+        // [/lasting]
+        REQUIRE(protocol.finish() == Error::none);
+        LoopbackNetwork network({.seed = 3});
+        Server server(world, protocol, network.server());
+        const ClientId id = network.connect({});
+        Client client(seen, protocol, network.client(id));
+        TimeUs now = 0;
+        const auto steps = [&] {
+            for (int i = 0; i < 10; ++i) {
+                server.receive(now += 50'000);
+                if (server.joined(id))
+                    server.view(id).hide(portal);
+                server.tick(now);
+                CHECK(client.receive(now) == Error::none);
+                CHECK(client.send(now) == Error::none);
+            }
+        };
+        steps();
+        server.view(id).hide(tower);
+        world.mut<Position>(tower)->x = 6;
+        steps();
+        for (const Entity e : {tower, portal})
+            CHECK(client.frozen(client.entity(server.net_id(e))));
+        CHECK(seen.get<Position>(client.entity(server.net_id(tower)))->x == doctest::Approx(5));
+        world.destroy(tower);
+        steps();
+        CHECK(seen.entity_count() == 1);
+    }
+
     TEST_CASE("views") {
         Game game;
         World& world = game.world;

@@ -36,7 +36,7 @@ class Leaks {
 public:
     explicit Leaks(u64 seed)
         : random_(seed), net_({.message_bytes_max = random_.pick({300u, 1200u}), .compression = Compression::never},
-                              {.seed = seed, .trace = {look, this}}) {
+                              {.seed = seed, .trace = {look, this}}, make_protocol(2000, true)) {
         for (u32 i = 0; i < 3; ++i) {
             const LinkConfig link{.loss_percent = random_.pick({0.0, 20.0}), .delay_us = random_.below(120'000)};
             readers_.emplace_back().id = net_.connect(link, link).id;
@@ -72,7 +72,7 @@ private:
         Book& book = books_[random_.below(static_cast<u32>(books_.size()))];
         Reader& reader = readers_[random_.below(static_cast<u32>(readers_.size()))];
         World& world = net_.world;
-        switch (random_.below(12)) {
+        switch (random_.below(13)) {
         case 0:
             spawn();
             break;
@@ -88,6 +88,9 @@ private:
             break;
         case 3:
             world.add<VisibleTo>(book.entity, VisibleTo{random_layers() & random_layers(), random_layers(), random_layers()});
+            break;
+        case 12:
+            world.has<Lasting>(book.entity) ? void(world.remove<Lasting>(book.entity)) : void(world.add<Lasting>(book.entity));
             break;
         case 4:
             world.remove<VisibleTo>(book.entity);

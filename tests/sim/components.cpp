@@ -29,7 +29,7 @@ Error read_note(void* component, std::span<const std::byte> in) {
 
 } // namespace
 
-std::unique_ptr<Protocol> make_protocol(ProtocolConfig config) {
+std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting) {
     auto protocol = std::make_unique<Protocol>(config);
     const Range map{-map_edge, map_edge, 0.01};
     protocol->component<Place>("place")
@@ -49,6 +49,8 @@ std::unique_ptr<Protocol> make_protocol(ProtocolConfig config) {
     protocol->component<Facing>("facing").field(&Facing::yaw, Angle{10}).field(&Facing::seq);
     protocol->component<Link>("link").field(&Link::first).field(&Link::second).field(&Link::seq);
     protocol->opaque<Note>("note", note_bytes_max, write_note, read_note);
+    if (lasting)
+        protocol->component<Lasting>("lasting");
     if (protocol->finish() != Error::none) {
         std::fprintf(stderr, "%s\n", protocol->problem());
         std::abort();

@@ -39,6 +39,7 @@ inline constexpr double map_edge = 200;                // +- on both axes
 inline constexpr throng::u32 note_bytes_max = 3000;    // more than a packet
 inline constexpr throng::u32 sequenced_components = 5; // Place, Vitals, Facing, Link, Note
 
-std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {});
+/// `lasting`: with Lasting, too.
+std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {}, bool lasting = false);
 
 } // namespace throng_sim

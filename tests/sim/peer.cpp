@@ -52,9 +52,10 @@ void Peer::on_message(Channel channel, Bytes message) {
     sink_->on_message(channel, message);
     if (dirty)
         return;
-    // The head of a state message (docs/wire.md): kind, id, tick, age of the settled tick.
+    // The head of a state message, or of one of ends (docs/wire.md): kind, id, tick, age of the settled tick.
     constexpr std::size_t head_bytes = 8;
-    if (message.size() < head_bytes || (static_cast<u8>(message[0]) & 0x7f) != 4 || !client.joined())
+    const u32 kind = message.empty() ? 0 : static_cast<u8>(message[0]) & 0x7f;
+    if (message.size() < head_bytes || (kind != 4 && kind != 7) || !client.joined())
         return;
     Tick tick = 0;
     for (u32 i = 0; i < 4; ++i)
@@ -80,11 +81,11 @@ void Peer::on_message(Channel channel, Bytes message) {
     const auto visible = visible_.find(tick - age);
     std::size_t shown = 0;
     for (const auto& [net, seen] : seen_)
-        shown += seen.shown;
+        shown += seen.shown && !seen.frozen;
     if (visible == visible_.end())
         return;
     for (const NetId net : visible->second)
-        if (const auto found = seen_.find(net); found == seen_.end() || !found->second.shown)
+        if (const auto found = seen_.find(net); found == seen_.end() || !found->second.shown || found->second.frozen)
             failure_.report("client %u lacks entity %u.%u at settled tick %u", name, net.index(), net.generation(), tick - age);
     if (shown != visible->second.size())
         failure_.report("client %u shows %zu entities at settled tick %u, not %zu", name, shown, tick - age, visible->second.size());
@@ -106,6 +107,9 @@ void Peer::check(Tick tick) {
     }
     for (auto& [net, seen] : seen_) {
         if (seen.shown && !seen.now) {
+            if (seen.lasting && truth_.find(tick, net))
+                failure_.report("client %u: a message of tick %u takes the Lasting entity %u.%u away, which is not at its end", name, tick,
+                                net.index(), net.generation());
             seen.removed_at = tick;
             seen.removed = true;
         }
@@ -127,6 +131,10 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
                             net.generation(), seen.removed_at);
     }
     seen.now = true;
+    seen.lasting = world.has<Lasting>(entity);
+    seen.frozen = client.frozen(entity);
+    if (seen.frozen && !seen.lasting)
+        failure_.report("client %u keeps entity %u.%u, which is not Lasting", name, net.index(), net.generation());
     u32 now[sequenced_components];
     sequences(world, entity, now);
     for (u32 i = 0; i < sequenced_components; ++i) {

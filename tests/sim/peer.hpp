@@ -69,6 +69,8 @@ private:
         bool removed = false;
         bool shown = false;
         bool now = false;
+        bool lasting = false;
+        bool frozen = false;
     };
     std::map<throng::NetId, Seen> seen_;
     throng::Tick newest_ = 0; // of all messages with sections

@@ -108,6 +108,8 @@ Plan::Plan(u64 s) : seed(s) {
     }
     rule_chance = random.pick({0.0, 0.0, 0.3, 1.0});
     listing_chance = random.pick({0.0, 0.0, 0.05});
+    lasting_chance = random.pick({0.0, 0.2, 1.0});
+    server.lasting_max = random.pick({4096u, 4096u, 4u});
 }
 
 LinkConfig Plan::faulty_link(Random& random, bool dirty) const {

@@ -59,6 +59,7 @@ struct Plan {
     bool oscillates = false;       // some cross a cell border and come back
     throng::u32 batch_max = 8;     // of hide, show, change
     double rule_chance = 0;        // a tick: a VisibleTo is set, changed or taken away, or a client's layers change
+    double lasting_chance = 0;     // a tick: an entity becomes Lasting, or is so no longer
     double listing_chance = 0;     // a tick: a client's list of entities begins anew, of hidden or of shown ones
     // faults
     double loss_percent = 0, burst_percent = 0, reorder_percent = 0, duplicate_percent = 0, truncate_percent = 0;

@@ -37,6 +37,7 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
       server_(world_, protocol, network_.server(), plan_.server), actions_(plan_, random_, world_), verifier_(protocol, world_, server_) {
     actions_.tracing = options.trace;
     verifier_.unhoused_allowed = plan_.server.chunks_max < 1000;
+    verifier_.lasting_refused_allowed = plan_.server.lasting_max < 100;
 }
 
 // ---------------------------------------------------------------------------------------------------- clients
@@ -155,6 +156,17 @@ void Simulation::random_listing() {
             view.show(entity);
 }
 
+void Simulation::random_lasting() {
+    const u32 slot = lists_.below(std::max(1u, world_.entity_slots()));
+    const Entity entity = slot < world_.entity_slots() ? world_.entity_at(slot) : Entity{};
+    if (!world_.alive(entity))
+        return;
+    if (lists_.chance(0.2))
+        world_.remove<Lasting>(entity);
+    else if (!world_.has<Lasting>(entity))
+        world_.add<Lasting>(entity, Lasting{.from_start = lists_.chance(0.3)});
+}
+
 void Simulation::random_action() {
     double at = random_.unit() * plan_.weight_sum;
     u32 a = 0;
@@ -202,6 +214,8 @@ void Simulation::tick(bool faults) {
             random_rule();
         if (lists_.chance(plan_.listing_chance))
             random_listing();
+        if (lists_.chance(plan_.lasting_chance))
+            random_lasting();
     }
     server_.receive(now_);
     for (auto& peer : peers_)
@@ -284,6 +298,8 @@ void Simulation::check_report(const TickReport& report) {
         possible |= limit_chunks;
     if (plan_.server.clients_max < 100)
         possible |= limit_clients;
+    if (plan_.server.lasting_max < 100)
+        possible |= limit_lasting;
     if (report.limits & ~possible)
         failure_.report("limits %x were reached", report.limits);
     if ((report.limits & limit_backend_refused) && plan_.network.unreliable.queue_messages_max > 64 &&

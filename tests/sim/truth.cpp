@@ -39,6 +39,8 @@ u64 fingerprint(const World& world, Entity entity) {
         add(4, angle_steps(facing->yaw), facing->seq);
     if (const Link* link = world.get<Link>(entity))
         add(5, link->seq);
+    if (world.has<Lasting>(entity))
+        add(7);
     if (const Note* note = world.get<Note>(entity); note && fits(*note)) {
         add(6, note->seq, note->text.size());
         for (const char c : note->text)

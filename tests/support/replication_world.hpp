@@ -39,8 +39,8 @@ inline throng::Error read_name(void* component, std::span<const std::byte> in) {
     return throng::Error::none;
 }
 
-/// Place, Speed, Health, Link and Name in a map of +-1000 units, 1 cm.
-inline std::unique_ptr<throng::Protocol> make_protocol(throng::u32 name_bytes_max = 2000) {
+/// Place, Speed, Health, Link and Name in a map of +-1000 units, 1 cm; and Lasting, if asked for.
+inline std::unique_ptr<throng::Protocol> make_protocol(throng::u32 name_bytes_max = 2000, bool lasting = false) {
     auto protocol = std::make_unique<throng::Protocol>();
     const throng::Range map{-1000, 1000, 0.01};
     protocol->component<Place>("place")
@@ -52,6 +52,8 @@ inline std::unique_ptr<throng::Protocol> make_protocol(throng::u32 name_bytes_ma
     protocol->component<Health>("health").field(&Health::hp).field(&Health::angry);
     protocol->component<Link>("link").field(&Link::target);
     protocol->opaque<Name>("name", name_bytes_max, write_name, read_name);
+    if (lasting)
+        protocol->component<throng::Lasting>("lasting");
     if (protocol->finish() != throng::Error::none)
         throw std::runtime_error(protocol->problem());
     return protocol;
