@@ -351,12 +351,17 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
 // ---------------------------------------------------------------------------------------------------- sabotage
 namespace {
 
-/// Calls f(entity, info, field, address) for the fields of all shown entities until it returns true.
+/// A shown entity of which all is known: not one that the client keeps out of sight.
+bool seen(const Client& client, Entity entity) {
+    return entity && client.net_id(entity) && !client.frozen(entity);
+}
+
+/// Calls f(entity, info, field, address) for the fields of all seen entities until it returns true.
 template <class F>
 bool any_field(const Protocol& protocol, World& world, const Client& client, F&& f) {
     for (u32 slot = 0; slot < world.entity_slots(); ++slot) {
         const Entity entity = world.entity_at(slot);
-        if (!entity || !client.net_id(entity))
+        if (!seen(client, entity))
             continue;
         for (const ComponentInfo& info : protocol.components()) {
             std::byte* const row = row_of(world, slot, info.id);
@@ -368,9 +373,9 @@ bool any_field(const Protocol& protocol, World& world, const Client& client, F&&
     return false;
 }
 
-Entity first_shown(const World& world, const Client& client) {
+Entity first_seen(const World& world, const Client& client) {
     for (u32 slot = 0; slot < world.entity_slots(); ++slot)
-        if (const Entity entity = world.entity_at(slot); entity && client.net_id(entity))
+        if (const Entity entity = world.entity_at(slot); seen(client, entity))
             return entity;
     return {};
 }
@@ -417,7 +422,7 @@ bool sabotage(Kind kind, const Protocol& protocol, World& world, const Client& c
     if (kind == Kind::reference)
         return spoil_reference(protocol, world, client);
     if (kind == Kind::missing)
-        return world.destroy(first_shown(world, client));
+        return world.destroy(first_seen(world, client));
     if (kind != Kind::ghost || protocol.components().empty())
         return false;
     return world.add_erased(world.create(), protocol.components()[0].id) != nullptr;
