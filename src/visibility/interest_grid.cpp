@@ -35,7 +35,8 @@ bool InterestGrid::configure(i32 min_steps, i32 max_steps, i32 cell_steps, i32 r
         sub_units_ = place_units / static_cast<i32>(sub_cells_);
         sub_units_log2_ = static_cast<u32>(std::countr_zero(static_cast<u32>(sub_units_)));
         sub_steps_ = cell_steps / static_cast<i32>(sub_cells_);
-        sub_margin_steps_ = cell_steps / static_cast<i32>(sub_cells_) / 16;
+        // What the promise pays for cells is free for sub-cells: who swings at an edge of either does not flicker.
+        sub_margin_steps_ = std::max(cell_margin_steps_, cell_steps / static_cast<i32>(sub_cells_) / 16);
         if (promise_holds(radius_min_steps))
             return true;
     }

@@ -324,12 +324,12 @@ TEST_CASE("bug/40_to_and_fro_at_the_edge_of_sight") {
     for (float far = 40; far < 65; far += 0.1f) { // 0.85 radius to beyond 1.2
         const u64 before = structural(peer);
         for (int tick = 0; tick < 20; ++tick) {
-            *net.world.mut<Place>(e) = {far + (tick % 2 ? 0.2f : -0.2f), 0};
+            *net.world.mut<Place>(e) = {far + (tick % 2 ? 0.99f : -0.99f), 0};
             net.step();
         }
         worst = std::max(worst, structural(peer) - before);
     }
-    CHECK(worst <= 2); // it goes out of sight somewhere, once
+    CHECK(worst <= 2); // the margin is 2 % of radius_min, one unit; it goes out of sight somewhere, once
     net.agree();
     CHECK_FALSE(net.shown(peer, e));
 }
