@@ -99,29 +99,34 @@ TEST_CASE("bug/27_hidden_and_shown_again_and_again") {
 }
 
 TEST_CASE("bug/29_removed_while_hidden") {
-    StateNet net;
-    auto& peer = net.join();
-    View view = net.server.view(peer.id);
-    const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, Replicated{});
-    net.agree();
-    view.hide(e);
-    net.steps(2);
-    net.world.remove<Speed>(e);
-    net.steps(500);
-    view.show(e);
-    net.agree();
-    CHECK(net.hp(peer, e) == 1);
-    CHECK_FALSE(net.value<Speed>(peer, e));
-    net.world.add<Speed>(e, Speed{2, 0});
-    net.agree();
-    REQUIRE(net.value<Speed>(peer, e));
-    view.hide(e);
-    net.step();
-    view.show(e); // in the tick of the removal
-    net.world.remove<Speed>(e);
-    net.agree();
-    CHECK(net.hp(peer, e) == 1);
-    CHECK_FALSE(net.value<Speed>(peer, e));
+    for (const bool lasts : {false, true}) { // without a copy meanwhile, and with one that stays as it was
+        StateNet net;
+        auto& peer = net.join();
+        View view = net.server.view(peer.id);
+        const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, Replicated{});
+        if (lasts)
+            net.world.add<Lasting>(e);
+        net.agree();
+        view.hide(e);
+        net.settle();
+        net.world.remove<Speed>(e);
+        net.steps(500);
+        CHECK(bool(net.value<Speed>(peer, e)) == lasts);
+        view.show(e);
+        net.agree();
+        CHECK(net.hp(peer, e) == 1);
+        CHECK_FALSE(net.value<Speed>(peer, e));
+        net.world.add<Speed>(e, Speed{2, 0});
+        net.agree();
+        REQUIRE(net.value<Speed>(peer, e));
+        view.hide(e);
+        net.step();
+        view.show(e); // in the tick of the removal
+        net.world.remove<Speed>(e);
+        net.agree();
+        CHECK(net.hp(peer, e) == 1);
+        CHECK_FALSE(net.value<Speed>(peer, e));
+    }
 }
 
 TEST_CASE("bug/30_client_and_entity_move_together") {
