@@ -11,8 +11,9 @@
 // flush included, must not overlap with any other call on the network. A trace hook runs on the thread that polls or
 // flushes: with a hook set, drive the clients from one thread or make the hook thread-safe.
 //
-// Allocation: a message is copied once, into a block from a pool that all links share. The pool grows by slabs while the
-// number of messages under way reaches new heights (or see reserve_messages), and is bounded by the limits below.
+// Allocation: a message is copied once, into memory of a pool that all links share; what one link sends between two flushes lies
+// together. The pool grows by slabs while what is under way reaches new heights (or see reserve_messages), and is bounded by the limits
+// below.
 #include "throng/memory.hpp"
 #include "throng/transport.hpp"
 

@@ -245,29 +245,20 @@ void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts)
 
 namespace {
 
-/// Where the sections of the oldest message begin that a client's acks speak of. Acks come in the order of the messages, as a rule,
-/// and the messages of a tick stand together.
-u32 first_acked(const ClientState& client) {
-    const AckBlock& block = client.acks[0];
-    const u16 id = static_cast<u16>(block.newest - (63 - std::countl_zero(block.mask | 1)));
-    return client.next_message - 1 - static_cast<u16>(static_cast<u16>(client.next_message - 1) - id);
-}
-
-/// Records were written round trips ago, so all of this is cold: the client, then its records, then what they lead to.
+/// Records were written round trips ago, so all of this is cold: the client, then its records, then what they lead to. Acks are repeated,
+/// and what they say first is known; what is new are most likely the messages of the oldest tick in flight.
 void prefetch_ahead(const ServerState& state, u32 id, u32 end) {
     prefetch_clients(state.clients, id + 1, end);
     if (id + 2 < end)
         if (const ClientState& client = state.clients[id + 2]; client.acks_waiting && client.records.size()) {
-            const MessageRecord* const records = client.records.data();
-            const u32 mask = client.records.size() - 1;
-            detail::prefetch_write(records + (first_acked(client) & mask));
-            detail::prefetch_write(records + ((first_acked(client) + 64 / sizeof(MessageRecord)) & mask));
-            detail::prefetch_write(records + (client.first_in_flight & mask));
+            constexpr u32 a_line = 64 / sizeof(MessageRecord);
+            for (u32 i = 0; i < 2 * client.tick_messages && i < 8 * a_line; i += a_line)
+                detail::prefetch_write(&client.records[(client.first_in_flight + i) & (client.records.size() - 1)]);
         }
     if (id + 1 < end) {
         const ClientState& client = state.clients[id + 1];
         if (client.acks_waiting && client.records.size() && client.sections.size())
-            prefetch_sections(client, client.records[first_acked(client) & (client.records.size() - 1)].first, client.tick_sections);
+            prefetch_sections(client, client.records[client.first_in_flight & (client.records.size() - 1)].first, client.tick_sections);
     }
 }
 

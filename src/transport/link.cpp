@@ -30,6 +30,14 @@ u32 threshold(double percent) { return static_cast<u32>(percent / 100.0 * LinkMo
 
 u64 checksum_of(Message* message) { return XXH3_64bits(message->data(), message->size_bytes); }
 
+/// A message on a sheet of its own.
+Message* alone(MessagePool& pool, u32 hint, u32 size_bytes) {
+    Sheet* sheet = pool.acquire(hint, MessagePool::message_bytes(size_bytes));
+    Message* message = MessagePool::add(*sheet, size_bytes);
+    pool.release(hint, sheet);
+    return message;
+}
+
 template <class T>
 void copy_table(std::span<const T> from, T*& to, u32& count, Allocator allocator) {
     allocator.free(to, count * sizeof(T), alignof(T));
@@ -86,8 +94,8 @@ void Link::configure(const LinkConfig& config, Allocator allocator) {
 }
 
 void Link::open(u64 key) {
-    THRONG_ASSERT(!staged_.head && !flight_.head && !held_.head && stock_count_ == 0);
-    staged_before_ = 0;
+    THRONG_ASSERT(!staged_.head && !flight_.head && !held_.head && !sheet_);
+    sheets_bytes_before_ = 0;
     key_ = key;
     packets_ = 0;
     busy_until_ns_ = 0;
@@ -114,7 +122,7 @@ SendResult Link::send(MessagePool& pool, u32 hint, Channel channel, Bytes messag
     const u32 size_bytes = static_cast<u32>(message.size());
     if (queue.messages >= limits.queue_messages_max || size_bytes > limits.queue_bytes_max - queue.bytes)
         return refuse();
-    Message* copy = acquire(pool, hint, size_bytes);
+    Message* copy = acquire(pool, hint, channel, size_bytes);
     copy->channel = channel;
     copy->attempt = 0;
     copy->waiting = false;
@@ -129,24 +137,34 @@ SendResult Link::send(MessagePool& pool, u32 hint, Channel channel, Bytes messag
     return SendResult::accepted;
 }
 
-Message* Link::acquire(MessagePool& pool, u32 hint, u32 size_bytes) {
-    if (size_bytes > MessagePool::packet_bytes_max)
-        return pool.acquire(hint, size_bytes);
-    if (stock_count_ == 0 && staged_count_ + 1 < staged_before_)
-        stock_count_ = pool.acquire_packets(hint, stock_, std::min(staged_before_ - staged_count_, stock_max));
-    if (stock_count_ == 0)
-        return pool.acquire(hint, size_bytes);
-    Message* message = stock_[--stock_count_];
-    if (stock_count_) // the next one, most likely as long; blocks are cold
-        for (u32 byte = 0; byte < sizeof(Message) + size_bytes; byte += 64)
-            detail::prefetch_write(reinterpret_cast<const std::byte*>(stock_[stock_count_ - 1]) + byte);
-    message->size_bytes = size_bytes;
+Message* Link::acquire(MessagePool& pool, u32 hint, Channel channel, u32 size_bytes) {
+    const u32 bytes = MessagePool::message_bytes(size_bytes);
+    if (channel != Channel::unreliable || bytes > MessagePool::shared_bytes_max)
+        return alone(pool, hint, size_bytes);
+    if (!sheet_ || sheet_->capacity_bytes - sheet_->used_bytes < bytes) {
+        close_sheet(pool, hint);
+        // As much as last time, and a little more.
+        const u32 expected = sheets_bytes_before_ + sheets_bytes_before_ / 8;
+        const u32 wanted = expected > sheets_bytes_ ? std::min(expected - sheets_bytes_, MessagePool::shared_bytes_max) : 0;
+        sheet_ = pool.acquire(hint, std::max(wanted, bytes), bytes);
+    }
+    Message* message = MessagePool::add(*sheet_, size_bytes);
+    sheets_bytes_ += bytes;
+    // The next one, most likely as long: the sheet is cold.
+    const std::byte* const next = reinterpret_cast<const std::byte*>(message) + bytes;
+    const u32 left = sheet_->capacity_bytes - sheet_->used_bytes;
+    for (u32 byte = 0; byte < std::min(bytes, left); byte += 64)
+        detail::prefetch_write(next + byte);
     return message;
+}
+
+void Link::close_sheet(MessagePool& pool, u32 hint) {
+    if (sheet_)
+        pool.release(hint, std::exchange(sheet_, nullptr));
 }
 
 /// Messages are cold again when they depart, and a list shows only the next one, so each also tells of one further on.
 void Link::stage(Message* message) {
-    message->prev = message->next = nullptr;
     Message*& earlier = staged_last_[staged_count_ % depart_ahead];
     if (staged_count_ >= depart_ahead)
         earlier->prev = message;
@@ -159,10 +177,10 @@ void Link::stage(Message* message) {
 void Link::depart(const LinkContext& context, TimeUs now_us) {
     if (staged_.head && flight_.tail)
         detail::prefetch_write(flight_.tail);
-    if (stock_count_)
-        context.pool.release(context.client, stock_, std::exchange(stock_count_, 0));
+    close_sheet(context.pool, context.client);
+    sheets_bytes_before_ = std::exchange(sheets_bytes_, 0);
+    staged_count_ = 0;
     Message* message = std::exchange(staged_, {}).head;
-    staged_before_ = std::exchange(staged_count_, 0);
     for (Message* next = nullptr; message; message = next) {
         next = message->next;
         if (message->prev)
@@ -289,7 +307,7 @@ void Link::lose(const LinkContext& context, Message* message, Fate fate, TimeUs 
 void Link::duplicate(const LinkContext& context, Message* message, TimeUs time_us, TimeUs arrival_us) {
     if (counters_.in_flight >= context.in_flight_max)
         return; // a copy is no promise
-    Message* copy = context.pool.acquire(context.client, message->size_bytes);
+    Message* copy = alone(context.pool, context.client, message->size_bytes);
     copy->packet = message->packet;
     copy->checksum = message->checksum;
     copy->attempt = 0;
@@ -394,8 +412,8 @@ Message* Link::hand_over(const LinkContext& context, Message* message) {
 }
 
 void Link::discard(const LinkContext& context) {
-    if (stock_count_)
-        context.pool.release(context.client, stock_, std::exchange(stock_count_, 0));
+    close_sheet(context.pool, context.client);
+    sheets_bytes_ = 0;
     staged_count_ = 0;
     for (Message* message = std::exchange(staged_, {}).head; message;)
         context.pool.release(context.client, std::exchange(message, message->next));

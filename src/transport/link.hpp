@@ -109,7 +109,8 @@ private:
         u32 kept_bytes = 0;
     };
 
-    Message* acquire(MessagePool& pool, u32 hint, u32 size_bytes);
+    Message* acquire(MessagePool& pool, u32 hint, Channel channel, u32 size_bytes);
+    void close_sheet(MessagePool& pool, u32 hint);
     void stage(Message* message);
     void transmit(const LinkContext& context, Message* message, TimeUs time_us, TimeUs now_us);
     void lose(const LinkContext& context, Message* message, Fate fate, TimeUs time_us, TimeUs now_us, TimeUs until_us);
@@ -138,12 +139,10 @@ private:
     static constexpr u32 depart_ahead = 3;
     Message* staged_last_[depart_ahead] = {}; // a ring
     u32 staged_count_ = 0;
-    // Packets for a link that sends many between two departures are taken from the pool together: a lock waits for all that was written
-    // before it, and that is the packet before.
-    static constexpr u32 stock_max = 6;
-    Message* stock_[stock_max] = {};
-    u32 stock_count_ = 0;
-    u32 staged_before_ = 0; // how many departed last
+    // What is sent between two departures shares a sheet, as long as it is unreliable: a reliable message may stay for long.
+    Sheet* sheet_ = nullptr;
+    u32 sheets_bytes_ = 0;        // taken of sheets since the last departure
+    u32 sheets_bytes_before_ = 0; // and between the two before
     u64 key_ = 0;
     LinkModel model_;
     u64 busy_until_ns_ = 0; // the rate limit's transmitter

@@ -23,106 +23,115 @@ MessagePool::~MessagePool() {
     }
     for (Shard& shard : shards_)
         for (FreeList& list : shard.free)
-            allocator_.free(list.blocks, list.capacity * sizeof(Message*), alignof(Message*));
+            allocator_.free(list.sheets, list.capacity * sizeof(Sheet*), alignof(Sheet*));
 }
 
-Message* MessagePool::take(Shard& shard, u32 first_class, u32 last_class) {
-    constexpr u32 ahead = 4; // blocks are cold
+Sheet* MessagePool::take(Shard& shard, u32 size_class) {
+    constexpr u32 ahead = 2; // sheets are cold
     Guard guard(shard.lock);
-    for (u32 c = first_class; c <= last_class; ++c)
-        if (FreeList& list = shard.free[c]; list.count) {
-            if (list.count > ahead)
-                detail::prefetch_write(list.blocks[list.count - 1 - ahead]);
-            return list.blocks[--list.count];
-        }
+    FreeList& list = shard.free[size_class];
+    if (list.count == 0)
+        return nullptr;
+    if (list.count > ahead)
+        for (u32 byte = 0; byte < 1024 && byte < class_bytes[size_class]; byte += 64)
+            detail::prefetch_write(reinterpret_cast<const std::byte*>(list.sheets[list.count - 1 - ahead]) + byte);
+    return list.sheets[--list.count];
+}
+
+/// Of the smallest class that has one; null if none has.
+Sheet* MessagePool::find(u32 hint, u32 first_class, u32 last_class) {
+    for (u32 size_class = first_class; size_class <= last_class; ++size_class)
+        for (u32 i = 0; i < shard_count; ++i)
+            if (Sheet* sheet = take(shards_[(hint + i) % shard_count], size_class))
+                return sheet;
     return nullptr;
 }
 
-Message* MessagePool::acquire(u32 hint, u32 size_bytes) {
-    u32 size_class = 0;
-    while (class_bytes[size_class] < size_bytes) {
-        ++size_class;
-        THRONG_ASSERT(size_class < class_count);
-    }
-    // A packet borrows a larger block before the pool grows: which sizes are in use varies from tick to tick, their number
-    // much less.
-    const u32 last_class = std::max(size_class, packet_class);
-    Message* message = nullptr;
-    for (;;) {
-        for (u32 i = 0; i < shard_count && !message; ++i)
-            message = take(shards_[(hint + i) % shard_count], size_class, last_class);
-        if (message)
+Sheet* MessagePool::acquire(u32 hint, u32 wanted_bytes, u32 least_bytes) {
+    const auto class_of = [](u32 bytes) {
+        u32 size_class = 0;
+        while (class_bytes[size_class] < sizeof(Sheet) + bytes) {
+            ++size_class;
+            THRONG_ASSERT(size_class < class_count);
+        }
+        return size_class;
+    };
+    const u32 wanted_class = class_of(wanted_bytes);
+    // A larger sheet is borrowed before the pool grows: which sizes are in use varies from tick to tick, their number much less.
+    Sheet* sheet = nullptr;
+    while (!(sheet = find(hint, wanted_class, std::max(wanted_class, shared_class)))) {
+        if (reserved_ && (sheet = find(hint, class_of(least_bytes), wanted_class)))
             break;
-        grow(size_class, 0, shards_[hint % shard_count]); // others may take all of it
+        grow(wanted_class, 0, shards_[hint % shard_count]); // others may take all of it
     }
+    sheet->used_bytes = 0;
+    sheet->holders = 1;
+    return sheet;
+}
+
+Message* MessagePool::add(Sheet& sheet, u32 size_bytes) {
+    Message* message = ::new (reinterpret_cast<std::byte*>(&sheet + 1) + sheet.used_bytes) Message;
     message->next = message->prev = nullptr;
+    message->sheet_offset = static_cast<u32>(sizeof(Sheet)) + sheet.used_bytes;
     message->size_bytes = size_bytes;
+    sheet.used_bytes += message_bytes(size_bytes);
+    ++sheet.holders;
     return message;
 }
 
-u32 MessagePool::acquire_packets(u32 hint, Message** messages, u32 count) {
+void MessagePool::release(u32 hint, Sheet* sheet) {
+    if (--sheet->holders != 0)
+        return;
     Shard& shard = shards_[hint % shard_count];
     Guard guard(shard.lock);
-    FreeList& list = shard.free[packet_class];
-    count = std::min(count, list.count);
-    list.count -= count;
-    std::copy_n(list.blocks + list.count, count, messages);
-    return count;
-}
-
-void MessagePool::release(u32 hint, Message* message) { release(hint, &message, 1); }
-
-void MessagePool::release(u32 hint, Message* const* messages, u32 count) {
-    Shard& shard = shards_[hint % shard_count];
-    Guard guard(shard.lock);
-    for (u32 i = 0; i < count; ++i) {
-        FreeList& list = shard.free[messages[i]->size_class];
-        list.blocks[list.count++] = messages[i];
-    }
+    FreeList& list = shard.free[sheet->size_class];
+    list.sheets[list.count++] = sheet;
 }
 
 void MessagePool::reserve(u32 count) {
     for (Shard& shard : shards_)
         if (const u32 share = count / shard_count + 1; count > 0)
             grow(packet_class, share, shard);
+    reserved_ = count > 0;
 }
 
 void MessagePool::grow(u32 size_class, u32 count, Shard& shard) {
     Guard guard(grow_lock_);
-    const std::size_t block_bytes = (sizeof(Message) + class_bytes[size_class] + 63) / 64 * 64;
+    const std::size_t sheet_bytes = class_bytes[size_class];
     if (count == 0) // by half, so that growth ends soon when the load is steady
-        count = std::max({1u, static_cast<u32>(16'384 / block_bytes), blocks_[size_class] / 2});
-    const std::size_t slab_bytes = sizeof(Slab) + block_bytes * count;
+        count = std::max({1u, static_cast<u32>(16'384 / sheet_bytes), sheets_[size_class] / 2});
+    const std::size_t slab_bytes = sizeof(Slab) + sheet_bytes * count;
     Slab* slab = new (allocator_.allocate(slab_bytes, alignof(Slab))) Slab{slabs_, slab_bytes};
     advise_huge_pages(slab, slab_bytes);
     slabs_ = slab;
-    blocks_[size_class] += count;
+    sheets_[size_class] += count;
     memory_bytes_ += slab_bytes;
-    // Any shard may be given all blocks of the class.
+    // Any shard may be given all sheets of the class.
     for (Shard& other : shards_) {
         FreeList& list = other.free[size_class];
-        const u32 capacity = std::max(blocks_[size_class], 2 * list.capacity);
-        if (blocks_[size_class] <= list.capacity)
+        const u32 capacity = std::max(sheets_[size_class], 2 * list.capacity);
+        if (sheets_[size_class] <= list.capacity)
             continue;
-        Message** blocks = static_cast<Message**>(allocator_.allocate(capacity * sizeof(Message*), alignof(Message*)));
-        memory_bytes_ += (capacity - list.capacity) * sizeof(Message*);
-        Message** old = blocks;
+        Sheet** sheets = static_cast<Sheet**>(allocator_.allocate(capacity * sizeof(Sheet*), alignof(Sheet*)));
+        memory_bytes_ += (capacity - list.capacity) * sizeof(Sheet*);
+        Sheet** old = sheets;
         u32 old_capacity = capacity;
         {
             Guard list_guard(other.lock);
-            std::copy_n(list.blocks, list.count, blocks);
-            std::swap(list.blocks, old);
+            std::copy_n(list.sheets, list.count, sheets);
+            std::swap(list.sheets, old);
             std::swap(list.capacity, old_capacity);
         }
-        allocator_.free(old, old_capacity * sizeof(Message*), alignof(Message*));
+        allocator_.free(old, old_capacity * sizeof(Sheet*), alignof(Sheet*));
     }
     Guard shard_guard(shard.lock);
     FreeList& list = shard.free[size_class];
     std::byte* memory = reinterpret_cast<std::byte*>(slab + 1);
     for (u32 i = count; i > 0; --i) { // the lowest is taken first
-        Message* message = new (memory + block_bytes * (i - 1)) Message{};
-        message->size_class = static_cast<u8>(size_class);
-        list.blocks[list.count++] = message;
+        Sheet* sheet = new (memory + sheet_bytes * (i - 1)) Sheet{};
+        sheet->size_class = static_cast<u8>(size_class);
+        sheet->capacity_bytes = static_cast<u32>(sheet_bytes - sizeof(Sheet));
+        list.sheets[list.count++] = sheet;
     }
 }
 

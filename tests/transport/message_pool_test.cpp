@@ -9,15 +9,27 @@
 using namespace throng;
 using transport::Message;
 using transport::MessagePool;
+using transport::Sheet;
+
+namespace {
+
+Message* alone(MessagePool& pool, u32 hint, u32 size_bytes) {
+    Sheet* sheet = pool.acquire(hint, MessagePool::message_bytes(size_bytes));
+    Message* message = MessagePool::add(*sheet, size_bytes);
+    pool.release(hint, sheet);
+    return message;
+}
+
+} // namespace
 
 TEST_SUITE("transport") {
-    TEST_CASE("blocks hold their size, do not overlap and are used again") {
+    TEST_CASE("messages hold their size, do not overlap, and their memory is used again") {
         MessagePool pool(default_allocator());
         std::vector<Message*> messages;
         const u32 sizes[] = {0, 1, 128, 129, 1200, 1536, 1537, 65'536, loopback_message_bytes_limit};
         for (u32 round = 0; round < 3; ++round)
             for (u32 size : sizes) {
-                Message* message = pool.acquire(round, size);
+                Message* message = alone(pool, round, size);
                 CHECK(message->size_bytes == size);
                 std::memset(message->data(), int(messages.size() + 1), size);
                 messages.push_back(message);
@@ -33,7 +45,7 @@ TEST_SUITE("transport") {
             pool.release(0, message); // all to one shard
         for (u32 round = 0; round < 3; ++round)
             for (u32 size : sizes)
-                pool.acquire(round + 5, size); // found from others
+                alone(pool, round + 5, size); // found from others
         CHECK(pool.memory_bytes() == bytes);
     }
 
@@ -44,7 +56,7 @@ TEST_SUITE("transport") {
         CHECK(bytes > 0);
         std::set<Message*> messages;
         for (u32 i = 0; i < 100; ++i)
-            messages.insert(pool.acquire(i % 2, i * 13 % 1500));
+            messages.insert(alone(pool, i % 2, i * 13 % 1500));
         CHECK(messages.size() == 100);
         CHECK(pool.memory_bytes() == bytes);
         MessagePool empty(default_allocator());
@@ -52,22 +64,38 @@ TEST_SUITE("transport") {
         CHECK(empty.memory_bytes() == 0);
     }
 
-    TEST_CASE("packets are taken together, as many as the list has") {
+    TEST_CASE("messages of a sheet lie one behind the other, and the last holder gives it back") {
         MessagePool pool(default_allocator());
-        Message* messages[40] = {};
-        CHECK(pool.acquire_packets(3, messages, 40) == 0); // it does not grow
-        pool.reserve(8 * MessagePool::shard_count - MessagePool::shard_count);
+        Sheet* sheet = pool.acquire(3, 4 * MessagePool::message_bytes(1200));
         const std::size_t bytes = pool.memory_bytes();
-        const u32 count = pool.acquire_packets(3, messages, 40);
-        CHECK(count == 8);
-        std::set<Message*> all(messages, messages + count);
-        CHECK(all.size() == count);
-        CHECK(pool.acquire_packets(3, messages + count, 1) == 0);
-        for (u32 i = 0; i < count; ++i)
-            std::memset(messages[i]->data(), 1, MessagePool::packet_bytes_max);
-        pool.release(3, messages, count);
-        CHECK(pool.acquire_packets(3, messages, 5) == 5);
-        CHECK(pool.acquire_packets(3, messages + 5, 5) == 3);
+        Message* messages[4] = {};
+        for (u32 i = 0; i < 4; ++i) {
+            CHECK(sheet->capacity_bytes - sheet->used_bytes >= MessagePool::message_bytes(1200));
+            messages[i] = MessagePool::add(*sheet, 1200);
+            CHECK(messages[i]->sheet() == sheet);
+            std::memset(messages[i]->data(), int(i + 1), 1200);
+        }
+        for (u32 i = 0; i + 1 < 4; ++i)
+            CHECK(reinterpret_cast<std::byte*>(messages[i]) + MessagePool::message_bytes(1200) == reinterpret_cast<std::byte*>(messages[i + 1]));
+        for (u32 i = 0; i < 4; ++i)
+            CHECK(messages[i]->bytes()[1199] == static_cast<std::byte>(i + 1));
+        for (u32 i : {2u, 0u, 3u})
+            pool.release(3, messages[i]);
+        pool.release(3, sheet);
+        CHECK(sheet->holders == 1); // one message is left
+        Sheet* other = pool.acquire(3, 4 * MessagePool::message_bytes(1200));
+        CHECK(other != sheet);
+        pool.release(3, messages[1]);
+        CHECK(pool.acquire(3, 4 * MessagePool::message_bytes(1200)) == sheet);
+        CHECK(pool.memory_bytes() == bytes);
+    }
+
+    TEST_CASE("after a reserve a smaller sheet is better than growth") {
+        MessagePool pool(default_allocator());
+        CHECK(pool.acquire(0, MessagePool::shared_bytes_max, 64)->capacity_bytes == MessagePool::shared_bytes_max);
+        pool.reserve(8);
+        const std::size_t bytes = pool.memory_bytes();
+        CHECK(pool.acquire(0, MessagePool::shared_bytes_max, MessagePool::message_bytes(1536))->capacity_bytes < MessagePool::shared_bytes_max);
         CHECK(pool.memory_bytes() == bytes);
     }
 
@@ -77,7 +105,7 @@ TEST_SUITE("transport") {
         const auto work = [&](u32 thread) {
             std::vector<Message*> mine;
             for (u32 i = 0; i < 3000; ++i) {
-                Message* message = pool.acquire(i % 2, 64);
+                Message* message = alone(pool, i % 2, 64);
                 std::memset(message->data(), int(thread + 1), 64);
                 mine.push_back(message);
                 if (mine.size() == 20)
