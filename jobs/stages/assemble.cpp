@@ -211,7 +211,7 @@ bool Assembler::add(const Send& send, const Part* part, u64 gone, bool zstd, boo
         tally_.payload += payload;
         tally_.shared += shared ? payload : 0;
         tally_.zstd += zstd ? payload : 0;
-        const Key& key = state_.keys.key(send.key);
+        const Key& key = *send.key;
         if (key.full)
             tally_.full_lanes += static_cast<u32>(std::popcount(part->lanes));
         else {
@@ -243,11 +243,7 @@ bool Assembler::oversize(const Send& send, const Part& part, u64 gone) {
 
 /// Keys and payloads were written in another order, perhaps by other workers.
 void Assembler::prefetch_ahead(u32 i) const {
-    const auto key_at = [&](u32 index) -> const Key* {
-        if (index >= client_.sends.size() || client_.sends[index].key == KeyTable::none)
-            return nullptr;
-        return &state_.keys.key(client_.sends[index].key);
-    };
+    const auto key_at = [&](u32 index) { return index < client_.sends.size() ? client_.sends[index].key : nullptr; };
     if (const Key* later = key_at(i + 6))
         detail::prefetch(later);
     if (const Key* next = key_at(i + 3))
@@ -271,11 +267,11 @@ void Assembler::run() {
     for (u32 i = 0; open && i < client_.sends.size(); ++i) {
         prefetch_ahead(i);
         const Send& send = client_.sends[i];
-        if (send.key == KeyTable::none) {
+        if (!send.key) {
             open = add(send, nullptr, send.gone, false, false);
             continue;
         }
-        const Key& key = state_.keys.key(send.key);
+        const Key& key = *send.key;
         const bool shared = key.shared.load(std::memory_order_relaxed);
         u64 gone = send.gone;
         if (key.part_count == 0 && gone)

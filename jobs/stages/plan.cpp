@@ -15,8 +15,8 @@ struct Plan {
     WorkerState& worker;
     u32 worker_index;
 
-    void add(u32 index);
-    void prefetch(u32 index) const;
+    void add(const WorkerState::Candidate& candidate);
+    void prefetch(const WorkerState::Candidate& candidate) const;
     void with_budget();
     u32 estimate(const ClientChunk& view, u64 lanes) const;
     bool clean() const;
@@ -27,10 +27,11 @@ u64 wanted(const ClientChunk& view) {
 }
 
 /// Appends the sections of one chunk.
-void Plan::add(u32 index) {
-    ClientChunk& view = client.chunks[index];
+void Plan::add(const WorkerState::Candidate& candidate) {
+    const u32 index = candidate.client_chunk;
+    const ClientChunk& view = client.chunks[index];
     const Chunk& chunk = state.mirror.chunk(view.chunk);
-    const u64 lanes = wanted(view);
+    const u64 lanes = candidate.lanes;
     const u64 gone = lanes & ~view.visible;
     u64 full = lanes & view.visible & (view.limbo | ~view.known);
     u64 delta = lanes & view.visible & ~full;
@@ -44,21 +45,21 @@ void Plan::add(u32 index) {
     }
     u64 unsent_gone = gone;
     if (delta) {
-        client.sends.push_back({index, state.keys.find(worker_index, view.chunk, view.baseline, delta, false), unsent_gone});
+        client.sends.push_back({state.keys.find(worker_index, view.chunk, view.baseline, delta, false), unsent_gone, index});
         unsent_gone = 0;
     }
     if (full) {
-        client.sends.push_back({index, state.keys.find(worker_index, view.chunk, 0, full, true), unsent_gone});
+        client.sends.push_back({state.keys.find(worker_index, view.chunk, 0, full, true), unsent_gone, index});
         unsent_gone = 0;
     }
     if (unsent_gone)
-        client.sends.push_back({index, KeyTable::none, unsent_gone});
+        client.sends.push_back({nullptr, unsent_gone, index});
 }
 
 /// The slot of the key table that add() will most likely look at.
-void Plan::prefetch(u32 index) const {
-    const ClientChunk& view = client.chunks[index];
-    const u64 lanes = wanted(view) & view.visible, full = lanes & (view.limbo | ~view.known);
+void Plan::prefetch(const WorkerState::Candidate& candidate) const {
+    const ClientChunk& view = client.chunks[candidate.client_chunk];
+    const u64 lanes = candidate.lanes & view.visible, full = lanes & (view.limbo | ~view.known);
     if (lanes & ~full)
         state.keys.prefetch(worker_index, view.chunk, view.baseline, lanes & ~full, false);
     else if (full)
@@ -94,7 +95,7 @@ void Plan::with_budget() {
         if (left <= 0)
             break;
         const ClientChunk& view = client.chunks[candidate.client_chunk];
-        left -= static_cast<i32>(estimate(view, wanted(view)));
+        left -= static_cast<i32>(estimate(view, candidate.lanes));
         ++chosen;
     }
     if (chosen < worker.candidates.size()) {
@@ -142,16 +143,16 @@ void plan_client(Plan plan) {
             continue;
         // A pending lane whose state has been acknowledged since needs nothing.
         view.pending &= unacked(view, state.mirror.chunk(view.chunk), state.tick);
-        if (wanted(view))
-            plan.worker.candidates.push_back({index, 0});
+        if (const u64 lanes = wanted(view))
+            plan.worker.candidates.push_back({lanes, index, 0});
     }
     if (state.config.budget_bytes && plan.worker.candidates.size())
         plan.with_budget();
     const u32 count = plan.worker.candidates.size();
     for (u32 i = 0; i < count; ++i) {
         if (i + 3 < count)
-            plan.prefetch(plan.worker.candidates[i + 3].client_chunk);
-        plan.add(plan.worker.candidates[i].client_chunk);
+            plan.prefetch(plan.worker.candidates[i + 3]);
+        plan.add(plan.worker.candidates[i]);
     }
     client.sending = client.sends.size() != 0;
     client.clean = plan.worker.candidates.size() == 0 && !client.attention && plan.clean();

@@ -80,7 +80,7 @@ KeyTable::Ref KeyTable::make(u32 index, u32 chunk, Tick baseline, u64 lanes, boo
     return index << 24 | at;
 }
 
-KeyTable::Ref KeyTable::find_in_table(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) {
+Key* KeyTable::find_in_table(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) {
     const u64 tag = u64(epoch_) << 32;
     const u32 mask = slot_count_ - 1;
     Ref mine = none;
@@ -91,19 +91,18 @@ KeyTable::Ref KeyTable::find_in_table(u32 worker, u32 chunk, Tick baseline, u64 
             if (mine == none)
                 mine = make(worker, chunk, baseline, lanes, full);
             if (slots_[at].compare_exchange_weak(slot, tag | mine, std::memory_order_acq_rel, std::memory_order_acquire))
-                return mine;
+                return &key(mine);
         }
         Key& found = key(static_cast<Ref>(slot));
         if (found.lanes == lanes && found.chunk == chunk && found.baseline == baseline && found.full == full) {
-            if (!found.shared.load(std::memory_order_relaxed))
-                found.shared.store(true, std::memory_order_relaxed);
+            share(found);
             if (mine != none) // another worker was quicker: give our copy back
                 --workers_[worker].count;
-            return static_cast<Ref>(slot);
+            return &found;
         }
     }
     // Every slot is taken (the first tick after a jump in load): an unshared key. The table grows before the next tick.
-    return mine == none ? make(worker, chunk, baseline, lanes, full) : mine;
+    return &key(mine == none ? make(worker, chunk, baseline, lanes, full) : mine);
 }
 
 } // namespace throng

@@ -85,18 +85,16 @@ public:
 
     /// Forgets all keys; grows the table when the last tick filled it beyond a quarter, and the stock of blocks with the keys of all.
     void begin_tick(Tick tick);
-    /// Finds or makes a key. Concurrent for different workers.
-    Ref find(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) {
+    /// Finds or makes a key, which stays where it is for the tick. Concurrent for different workers.
+    Key* find(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) {
         Worker::Recent& recent = workers_[worker].recent[full][chunk % Worker::recent_count];
         if (recent.epoch == epoch_ && recent.lanes == lanes && recent.chunk == chunk && recent.baseline == baseline) {
-            std::atomic<bool>& shared = key(recent.ref).shared;
-            if (!shared.load(std::memory_order_relaxed))
-                shared.store(true, std::memory_order_relaxed);
-            return recent.ref;
+            share(*recent.key);
+            return recent.key;
         }
-        const Ref ref = find_in_table(worker, chunk, baseline, lanes, full);
-        recent = {lanes, chunk, baseline, epoch_, ref};
-        return ref;
+        Key* const found = find_in_table(worker, chunk, baseline, lanes, full);
+        recent = {lanes, chunk, baseline, epoch_, found};
+        return found;
     }
     /// Brings what find would look at into the cache.
     void prefetch(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) const {
@@ -124,7 +122,7 @@ private:
             u32 chunk = 0;
             Tick baseline = 0;
             u32 epoch = 0;
-            Ref ref = none;
+            Key* key = nullptr;
         };
         static constexpr u32 recent_count = 256;
         Recent recent[2][recent_count]; // [full]
@@ -136,7 +134,11 @@ private:
         return h ^ h >> 32;
     }
     Ref make(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full);
-    Ref find_in_table(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full);
+    Key* find_in_table(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full);
+    static void share(Key& key) {
+        if (!key.shared.load(std::memory_order_relaxed)) // most often it is: no write to a line that others read
+            key.shared.store(true, std::memory_order_relaxed);
+    }
 
     Allocator allocator_;
     BlockStock stock_; // before the workers, which hold blocks of it

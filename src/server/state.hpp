@@ -58,9 +58,9 @@ struct MessageRecord {
 enum RecordState : u8 { record_free = 0, record_in_flight = 1, record_lost = 2 };
 
 struct Send {
-    u32 client_chunk = 0; // index
-    KeyTable::Ref key = KeyTable::none;
+    const Key* key = nullptr; // null: only lanes that are gone
     u64 gone = 0;
+    u32 client_chunk = 0; // index
 };
 
 struct AckBlock {
@@ -165,6 +165,7 @@ struct alignas(128) WorkerState {
     };
     Array<Withdrawn> withdrawn; // ascending by chunk
     struct Candidate {
+        u64 lanes; // that have something unsent
         u32 client_chunk;
         u32 urgency;
     };
