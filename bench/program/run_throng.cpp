@@ -45,6 +45,7 @@ public:
         motion_.populate(world_, *executor_);
         server_ = std::make_unique<throng::Server>(world_, protocol_, network_.server(),
                                                    throng::ServerConfig{.executor = executor_.get(),
+                                                                        .allocator = server_memory_.allocator(),
                                                                         .cell_size = options.cell_m > 0 ? options.cell_m : scenario_.cell_m,
                                                                         .radius_min = scenario_.radius_m,
                                                                         .budget_bytes = scenario_.budget_bytes,
@@ -84,9 +85,10 @@ private:
     const Options& options_;
     const scenarios::Scenario& scenario_;
     scenarios::Motion& motion_;
+    throng::SharedSlabs server_memory_{throng::default_allocator(), throng::SlabPages::huge};
     throng::ExecutorHandle executor_;
     throng::Protocol protocol_;
-    throng::World world_;
+    throng::World world_{throng::WorldOptions{.allocator = server_memory_.allocator()}};
     throng::OutputHash hash_;
     throng::LoopbackNetwork network_;
     std::unique_ptr<throng::Server> server_;

@@ -144,6 +144,8 @@ void Acks::acked(u32 message) {
     if (!client.any_acked || tick_newer(r.tick, client.newest_acked_tick))
         client.newest_acked_tick = r.tick;
     client.any_acked = true;
+    if (static_cast<i32>(message + 1 - client.first_unheard) > 0)
+        client.first_unheard = message + 1;
     // Smoothed round trip in 1/8 ticks.
     const i32 sample = static_cast<i32>(present + 1 - r.tick);
     client.round_trip_eighths += sample - client.round_trip_eighths / 8;
@@ -246,19 +248,19 @@ void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts)
 namespace {
 
 /// Records were written round trips ago, so all of this is cold: the client, then its records, then what they lead to. Acks are repeated,
-/// and what they say first is known; what is new are most likely the messages of the oldest tick in flight.
+/// and what they say first is known; what is new most likely follows the newest message that has been acknowledged.
 void prefetch_ahead(const ServerState& state, u32 id, u32 end) {
     prefetch_clients(state.clients, id + 1, end);
     if (id + 2 < end)
         if (const ClientState& client = state.clients[id + 2]; client.acks_waiting && client.records.size()) {
             constexpr u32 a_line = 64 / sizeof(MessageRecord);
             for (u32 i = 0; i < 2 * client.tick_messages && i < 8 * a_line; i += a_line)
-                detail::prefetch_write(&client.records[(client.first_in_flight + i) & (client.records.size() - 1)]);
+                detail::prefetch_write(&client.records[(client.first_unheard + i) & (client.records.size() - 1)]);
         }
     if (id + 1 < end) {
         const ClientState& client = state.clients[id + 1];
         if (client.acks_waiting && client.records.size() && client.sections.size())
-            prefetch_sections(client, client.records[client.first_in_flight & (client.records.size() - 1)].first, client.tick_sections);
+            prefetch_sections(client, client.records[client.first_unheard & (client.records.size() - 1)].first, client.tick_sections);
     }
 }
 

@@ -51,6 +51,20 @@ struct SharedSlabs::Impl {
     std::size_t slab_unit() const { return pages == SlabPages::huge ? huge_page_bytes : std::size_t(1) << 18; }
     std::size_t slab_alignment() const { return pages == SlabPages::huge ? huge_page_bytes : alignment_max; }
     bool shared(std::size_t bytes, std::size_t alignment) const { return bytes <= block_bytes_max() && alignment <= alignment_max; }
+    // Blocks too large to share take whole pages of their own.
+    bool in_own_pages(std::size_t bytes) const { return pages == SlabPages::huge && bytes >= huge_page_bytes; }
+    std::size_t own_alignment(std::size_t bytes, std::size_t alignment) const {
+        return in_own_pages(bytes) && alignment < huge_page_bytes ? huge_page_bytes : alignment;
+    }
+    void* take_own(std::size_t bytes, std::size_t alignment) const {
+        void* memory = upstream.allocate(bytes, own_alignment(bytes, alignment));
+        if (in_own_pages(bytes))
+            advise_huge_pages(memory, bytes);
+        return memory;
+    }
+    void give_own(void* memory, std::size_t bytes, std::size_t alignment) const {
+        upstream.free(memory, bytes, own_alignment(bytes, alignment));
+    }
 
     void* take(std::size_t bytes) {
         const SizeClass wanted = size_class(bytes);
@@ -113,14 +127,14 @@ std::size_t SharedSlabs::used_bytes() const {
 Allocator SharedSlabs::allocator() {
     const auto allocate = [](void* context, std::size_t bytes, std::size_t alignment) {
         auto* impl = static_cast<Impl*>(context);
-        return impl->shared(bytes, alignment) ? impl->take(bytes) : impl->upstream.allocate(bytes, alignment);
+        return impl->shared(bytes, alignment) ? impl->take(bytes) : impl->take_own(bytes, alignment);
     };
     const auto free = [](void* context, void* memory, std::size_t bytes, std::size_t alignment) {
         auto* impl = static_cast<Impl*>(context);
         if (impl->shared(bytes, alignment))
             impl->give(memory, bytes);
         else
-            impl->upstream.free(memory, bytes, alignment);
+            impl->give_own(memory, bytes, alignment);
     };
     return {allocate, free, impl_};
 }

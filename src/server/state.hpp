@@ -100,6 +100,7 @@ struct alignas(64) ClientState {
     u32 oldest_message = 0;      // first that is not resolved
     u32 first_in_flight = 0;     // none before it is in flight
     u32 next_section = 0;
+    u32 first_unheard = 0;       // none from here on has been acknowledged
     u32 tick_messages = 0, tick_sections = 0; // sent in the last tick
     // view
     Entity focus;
