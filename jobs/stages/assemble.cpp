@@ -300,7 +300,8 @@ void prefetch_rings(const ServerState& state, u32 id, u32 end) {
     const u32 mask = client.records.size() - 1;
     detail::prefetch(&client.records[client.oldest_message & mask]);
     detail::prefetch_write(&client.records[client.next_message & mask]);
-    detail::prefetch(client.sends.data());
+    for (u32 byte = 0; byte < client.sends.size() * sizeof(Send) && byte < 2048; byte += 64)
+        detail::prefetch(reinterpret_cast<const std::byte*>(client.sends.data()) + byte);
     prefetch_sections(client, client.next_section, client.tick_sections);
 }
 

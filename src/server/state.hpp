@@ -309,7 +309,7 @@ inline void prefetch_clients(const Array<ClientState>& clients, u32 id, u32 end)
             detail::prefetch_write(reinterpret_cast<const std::byte*>(&clients[id + 2]) + byte);
     if (id + 1 < end) {
         const Array<ClientChunk>& chunks = clients[id + 1].chunks;
-        for (u32 i = 0; i < chunks.size() && i < 32; ++i)
+        for (u32 i = 0; i < chunks.size() && i < 64; ++i)
             detail::prefetch_write(chunks.data() + i);
     }
 }
