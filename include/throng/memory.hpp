@@ -27,6 +27,7 @@ Allocator default_allocator();
 enum class SlabPages : u8 {
     normal, ///< slabs of 256 KiB and more; blocks of up to 64 KiB come from them
     huge,   ///< slabs of whole 2 MiB pages, aligned to them and hinted as huge to the system (Linux; else no hint); blocks of up to 1 MiB
+            ///< come from them, and those of 2 MiB and more are aligned and hinted themselves
 };
 
 /// One stock of memory for many owners that each grow and shrink a little, such as the clients of one process and their worlds: what

@@ -76,7 +76,7 @@ TEST_SUITE("transport") {
             std::memset(messages[i]->data(), int(i + 1), 1200);
         }
         for (u32 i = 0; i + 1 < 4; ++i)
-            CHECK(reinterpret_cast<std::byte*>(messages[i]) + MessagePool::message_bytes(1200) == reinterpret_cast<std::byte*>(messages[i + 1]));
+            CHECK(messages[i]->data() + MessagePool::message_bytes(1200) == messages[i + 1]->data());
         for (u32 i = 0; i < 4; ++i)
             CHECK(messages[i]->bytes()[1199] == static_cast<std::byte>(i + 1));
         for (u32 i : {2u, 0u, 3u})
@@ -95,7 +95,8 @@ TEST_SUITE("transport") {
         CHECK(pool.acquire(0, MessagePool::shared_bytes_max, 64)->capacity_bytes == MessagePool::shared_bytes_max);
         pool.reserve(8);
         const std::size_t bytes = pool.memory_bytes();
-        CHECK(pool.acquire(0, MessagePool::shared_bytes_max, MessagePool::message_bytes(1536))->capacity_bytes < MessagePool::shared_bytes_max);
+        const Sheet* smaller = pool.acquire(0, MessagePool::shared_bytes_max, MessagePool::message_bytes(1536));
+        CHECK(smaller->capacity_bytes < MessagePool::shared_bytes_max);
         CHECK(pool.memory_bytes() == bytes);
     }
 
