@@ -92,9 +92,10 @@ private:
     const Options& options_;
     const scenarios::Scenario& scenario_;
     scenarios::Motion& motion_;
+    throng::SharedSlabs world_memory_{throng::default_allocator(), throng::SlabPages::huge};
     throng::ExecutorHandle executor_;
     scenarios::MeteredExecutor metered_;
-    throng::World world_;
+    throng::World world_{throng::WorldOptions{.allocator = world_memory_.allocator()}};
     throng::LoopbackNetwork network_;
     std::unique_ptr<naive::Server> server_;
     std::vector<std::unique_ptr<naive::Client>> clients_;
