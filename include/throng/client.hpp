@@ -12,6 +12,7 @@
 // may add components of its own to replicated entities, and must neither destroy these nor remove replicated components.
 //
 // Thread rule: one thread at a time per client; different clients are independent unless they share a ClientScratch.
+#include "throng/client_history.hpp"
 #include "throng/ecs.hpp"
 #include "throng/transport.hpp"
 #include "throng/typed.hpp"
@@ -36,6 +37,10 @@ private:
 
 /// Called at the end of a message, when all that it says is in the world. Must not call the client or destroy entities.
 using ClientEntityFn = void (*)(void* context, Entity entity, NetId id);
+/// The same, with the tick of the message. May ask the client, and must not let it receive, send or clear.
+using ClientCarriedFn = void (*)(void* context, Entity entity, NetId id, Tick tick);
+/// A tick has been confirmed. As ClientCarriedFn.
+using ClientTickFn = void (*)(void* context, Tick tick);
 
 struct ClientConfig {
     Allocator allocator = default_allocator();
@@ -60,6 +65,9 @@ struct ClientConfig {
 
     ClientEntityFn on_spawn = nullptr;
     ClientEntityFn on_despawn = nullptr; // the entity still exists
+    ClientCarriedFn on_carried = nullptr; // a message became the newest state of this entity; once a message, after on_spawn
+    ClientTickFn on_settled = nullptr;    // settled_tick() has risen to this: it and all ticks before are here in full
+    bool confirm_history = false;         // keep a ConfirmHistory of each entity: 16 bytes a net id, some work a lane carried
     void* context = nullptr;
 };
 
@@ -164,6 +172,16 @@ public:
     /// Newest tick for which the entity's state is known to be the server's: that at which it was carried, or the settled tick. Of a frozen
     /// entity the former. 0 for an unknown entity.
     Tick confirmed_tick(Entity entity) const;
+    /// Whether the entity's state of this very tick is known to have been here: it was carried then, or the tick is not after the settled
+    /// one, while the entity was seen. Carried ticks are remembered for 64 ticks. False for an unknown entity, and without
+    /// ClientConfig::confirm_history.
+    bool confirmed(Entity entity, Tick tick) const;
+    /// The same for any tick of first..last.
+    bool confirmed_any(Entity entity, Tick first, Tick last) const;
+    /// Whether all of the tick's state is known to have been here: it is not after the settled tick, and not before the session.
+    bool confirmed(Tick tick) const;
+    /// Null as `confirmed` is false. Valid until the next receive().
+    const ConfirmHistory* confirm_history(Entity entity) const;
 
     /// Hash of all that is shown (docs/wire.md); equal to the server's for this client at a settled tick. Costs about 30 ns per
     /// component shown.

@@ -113,7 +113,7 @@ void Client::Impl::commit(Tick tick) {
         if (section.chunk && section.delta && tick_newer(section.baseline, section.chunk->newest_named))
             section.chunk->newest_named = section.baseline;
     }
-    finish_message();
+    finish_message(tick);
     // Not before all sections are written: their baselines are versions too.
     for (StagedSection& section : scratch->sections)
         if (section.chunk)
@@ -121,7 +121,7 @@ void Client::Impl::commit(Tick tick) {
     index.set_reserved(0);
 }
 
-void Client::Impl::finish_message() {
+void Client::Impl::finish_message(Tick tick) {
     // By number: callbacks and released records must not disturb the lists.
     for (std::size_t i = 0; i < scratch->vanished.size(); ++i) {
         const u32 record = scratch->vanished[i];
@@ -159,6 +159,8 @@ void Client::Impl::finish_message() {
             config.on_spawn(config.context, r.entity, r.id);
     }
     scratch->spawned.clear();
+    if (!scratch->carried.empty())
+        report_carried(tick);
 }
 
 /// Whether the entity stays when the client loses sight of it.
@@ -209,7 +211,7 @@ void Client::Impl::commit_ends(Bytes ids, Tick tick) {
     if (!any_applied || tick_newer(tick, newest_applied))
         newest_applied = tick;
     any_applied = true;
-    finish_message();
+    finish_message(tick);
 }
 
 // ---------------------------------------------------------------------------------------------------- sections
@@ -231,9 +233,13 @@ void Client::Impl::apply_section(StagedSection& section, Tick tick) {
     stats.gone_lanes += static_cast<u64>(std::popcount(gone));
     stats.lanes += static_cast<u64>(std::popcount(lanes));
     stats.old_lanes += static_cast<u64>(std::popcount(section.lanes & ~open));
+    Shown shown;
+    if (lanes)
+        shown = place_occupants(chunk, section, lanes, tick);
+    if (config.confirm_history || config.on_carried)
+        note_carried(chunk, section, open, tick);
     if (!lanes)
         return;
-    Shown shown = place_occupants(chunk, section, lanes, tick);
     if (shown.same | shown.fresh)
         for (u32 c = 0; c < layout.component_count; ++c)
             apply_component(chunk, section, c, shown);
@@ -280,11 +286,14 @@ Client::Impl::Shown Client::Impl::place_occupants(HeldChunk& chunk, const Staged
             r.tick = tick;
             shown.same |= u64(1) << lane;
         } else if (!r.chunk || !tick_newer(r.tick, tick)) {
+            const bool seen_again = r.entity && !r.chunk && !r.vanished;
             r.chunk = &chunk;
             r.lane = static_cast<u8>(lane);
             r.tick = tick;
             if (!r.entity)
-                spawn(record);
+                spawn(record, tick);
+            else if (seen_again && config.confirm_history)
+                histories[record].restart(tick);
             shown.fresh |= u64(1) << lane;
         } else {
             continue;
@@ -300,7 +309,7 @@ Client::Impl::Shown Client::Impl::place_occupants(HeldChunk& chunk, const Staged
     return shown;
 }
 
-void Client::Impl::spawn(u32 record) {
+void Client::Impl::spawn(u32 record, Tick tick) {
     const Entity entity = world.create();
     if (!entity) [[unlikely]]
         return; // the world's entities_max: not shown
@@ -313,6 +322,8 @@ void Client::Impl::spawn(u32 record) {
     }
     record_of_slot[entity.entity_idx] = record;
     scratch->spawned.push_back(record);
+    if (config.confirm_history)
+        start_history(record, tick);
     patch_references(record);
 }
 

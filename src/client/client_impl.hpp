@@ -34,7 +34,7 @@ struct ClientScratch::Impl {
     Array<StagedSection> sections;
     Array<StagedOpaque> opaque;
     Array<std::byte> bytes;
-    Array<u32> spawned, vanished; // records
+    Array<u32> spawned, vanished, carried; // records
     void* object = nullptr;       // room for any opaque component
     std::size_t object_bytes = 0;
     static constexpr std::size_t object_alignment = 64;
@@ -94,11 +94,16 @@ struct Client::Impl final : ClientBackendSink {
     void write_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes);
     void write_references(HeldChunk& chunk, const u8* lanes, std::byte* const* rows, u32 count, u32 column, const i64* values);
     void patch_references(u32 target);
-    void spawn(u32 record);
-    void finish_message();
+    void spawn(u32 record, Tick tick);
+    void finish_message(Tick tick);
     bool lasts(const NetRecord& record) const;
     Error check_ends(Bytes ids);
     void commit_ends(Bytes ids, Tick tick);
+
+    // confirm.cpp
+    void note_carried(const HeldChunk& chunk, const StagedSection& section, u64 open, Tick tick);
+    void start_history(u32 record, Tick tick);
+    void report_carried(Tick tick);
 
     u32 live_record(const HeldChunk& chunk, u32 lane, NetId occupant) const;
     u64 shown_lanes(const HeldChunk& chunk) const;
@@ -115,6 +120,7 @@ struct Client::Impl final : ClientBackendSink {
     NetIndex index;
     AckLog acks;
     Array<u32> record_of_slot; // by entity_idx
+    Array<ConfirmHistory> histories; // by record; empty without confirm_history
     ClientStats stats;
     Dispatcher dispatcher; // of messages from the server
     WaitingMessages waiting;
@@ -127,7 +133,7 @@ struct Client::Impl final : ClientBackendSink {
     bool connected = false, joined = false, refused = false, hello_due = false;
     bool any_settled = false, any_applied = false;
     Error refusal = Error::none, first_error = Error::none;
-    Tick newest_tick = 0, settled_tick = 0;
+    Tick newest_tick = 0, settled_tick = 0, welcome_tick = 0;
     Tick newest_applied = 0; // newest tick of a section that was applied
     u32 cell_steps = 0;
     u32 retire_cursor = 0;

@@ -31,7 +31,8 @@ T get(Bytes bytes, std::size_t at) {
 // ---------------------------------------------------------------------------------------------------- ClientScratch
 ClientScratch::Impl::Impl(const Protocol& used_protocol, Allocator used_allocator)
     : allocator(used_allocator), protocol(used_protocol), buffers(used_protocol.layout(), used_protocol.dictionary(), used_allocator),
-      sections(used_allocator), opaque(used_allocator), bytes(used_allocator), spawned(used_allocator), vanished(used_allocator) {
+      sections(used_allocator), opaque(used_allocator), bytes(used_allocator), spawned(used_allocator), vanished(used_allocator),
+      carried(used_allocator) {
     for (const ComponentInfo& info : protocol.components())
         if (info.opaque_bytes_max > 0 && info.size_bytes > object_bytes)
             object_bytes = info.size_bytes;
@@ -54,7 +55,8 @@ ClientScratch::~ClientScratch() {
 Client::Impl::Impl(World& client_world, const Protocol& client_protocol, ClientBackend& client_backend, const ClientConfig& client_config)
     : world(client_world), protocol(client_protocol), layout(client_protocol.layout()), backend(client_backend), config(client_config),
       rings(layout, config.allocator, config.ring_versions_max), index(config.allocator, config.entities_max, config.references_max),
-      acks(config.allocator), record_of_slot(config.allocator), dispatcher(protocol.messages(), Route::to_client, config.allocator),
+      acks(config.allocator), record_of_slot(config.allocator), histories(config.allocator),
+      dispatcher(protocol.messages(), Route::to_client, config.allocator),
       waiting(protocol.messages(), config.allocator),
       outgoing{ItemQueue(config.allocator), ItemQueue(config.allocator), ItemQueue(config.allocator)}, typed_buffer(config.allocator) {
     THRONG_ASSERT(config.max_late_ticks < 1u << 30);
@@ -142,7 +144,7 @@ Error Client::Impl::read_welcome(Bytes message) {
         return Error::none;
     }
     clear();
-    newest_tick = settled_tick = get<u32>(message, 9);
+    newest_tick = settled_tick = welcome_tick = get<u32>(message, 9);
     cell_steps = get<u32>(message, 15);
     connected = joined = true;
     return Error::none;
@@ -196,9 +198,12 @@ Error Client::Impl::read_state(Bytes message) {
     release_staged();
     if (settled_age != never_settled) {
         const Tick settled = tick - settled_age;
-        if (!any_settled || tick_newer(settled, settled_tick))
+        const bool risen = !any_settled || tick_newer(settled, settled_tick);
+        if (risen)
             settled_tick = settled;
         any_settled = true;
+        if (risen && config.on_settled)
+            config.on_settled(config.context, settled);
         if (static_cast<u8>(message[0]) & wants_hash)
             report_hash(settled);
     }
@@ -248,6 +253,7 @@ void Client::Impl::clear() {
     rings.clear();
     acks.clear();
     record_of_slot.clear();
+    histories.clear();
     any_settled = any_applied = false;
     retire_cursor = 0;
 }

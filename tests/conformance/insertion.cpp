@@ -89,6 +89,24 @@ TEST_CASE("insertion/after_removal") {
     CHECK(removals == 1);
 }
 
+TEST_CASE("insertion/confirm_history") {
+    StateNet net;
+    Told told;
+    HeldBack held(net, told.config());
+    const Entity e = net.world.spawn(Replicated{});
+    net.settle();
+    const Entity there = net.shown(held.peer, e);
+    REQUIRE(held.peer.client->confirm_history(there));
+    told.carried.clear();
+    net.world.add<Health>(e, Health{7, false});
+    net.step();
+    const Tick tick = net.server.current_tick();
+    net.settle();
+    CHECK(held.peer.client->confirm_history(there)->carried(tick));
+    CHECK(held.peer.client->confirmed(there, tick));
+    CHECK(told.only(there, tick));
+}
+
 TEST_CASE("insertion/hidden_entity") {
     StateNet net;
     auto& peer = net.join();

@@ -164,6 +164,23 @@ TEST_CASE("mutations/before_acknowledgement") {
     CHECK_FALSE(net.server.settled(peer.id));
 }
 
+TEST_CASE("mutations/confirm_history") {
+    StateNet net;
+    Told told;
+    HeldBack held(net, told.config());
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    const Entity there = net.shown(held.peer, e);
+    told.carried.clear();
+    net.world.mut<Health>(e)->hp = 2;
+    net.step();
+    const Tick tick = net.server.current_tick();
+    net.settle();
+    CHECK(held.peer.client->confirm_history(there)->carried(tick));
+    CHECK(held.peer.client->confirmed(there, tick));
+    CHECK(told.only(there, tick));
+}
+
 TEST_CASE("mutations/after_disconnect") {
     StateNet net;
     auto& leaver = net.join();

@@ -67,6 +67,24 @@ TEST_CASE("removal/after_spawn") {
     CHECK(net.value<Speed>(peer, e));
 }
 
+TEST_CASE("removal/confirm_history") {
+    StateNet net;
+    Told told;
+    HeldBack held(net, told.config());
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    const Entity there = net.shown(held.peer, e);
+    told.carried.clear();
+    net.world.remove<Health>(e);
+    net.step();
+    const Tick tick = net.server.current_tick();
+    net.settle();
+    CHECK_FALSE(net.value<Health>(held.peer, e));
+    CHECK(held.peer.client->confirm_history(there)->carried(tick));
+    CHECK(held.peer.client->confirmed(there, tick));
+    CHECK(told.only(there, tick));
+}
+
 TEST_CASE("removal/hidden_entity") {
     StateNet net;
     auto& peer = net.join();

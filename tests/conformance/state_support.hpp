@@ -145,6 +145,24 @@ struct HeldBack {
     Gate gate;
 };
 
+/// What a client is told of ticks. HeldBack(net, told.config()) is a peer that tells.
+struct Told {
+    std::vector<std::pair<Entity, throng::Tick>> carried;
+    std::vector<throng::Tick> settled;
+    throng::ClientConfig config() {
+        throng::ClientConfig out;
+        out.context = this;
+        out.confirm_history = true;
+        out.on_carried = [](void* context, Entity entity, throng::NetId, throng::Tick tick) {
+            static_cast<Told*>(context)->carried.emplace_back(entity, tick);
+        };
+        out.on_settled = [](void* context, throng::Tick tick) { static_cast<Told*>(context)->settled.push_back(tick); };
+        return out;
+    }
+    /// Exactly this entity at exactly this tick.
+    bool only(Entity entity, throng::Tick tick) const { return carried.size() == 1 && carried[0] == std::pair(entity, tick); }
+};
+
 /// Entities that the client may not see, in each of the ways to say so (for this client, by layers) and with each lifetime. The last two it
 /// gets in any case, once.
 struct Hidden {

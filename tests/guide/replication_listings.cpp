@@ -264,6 +264,39 @@ TEST_SUITE("guide") {
         CHECK(screen.shown == 0);
     }
 
+    TEST_CASE("what a client knows of ticks") {
+        Protocol protocol;
+        REQUIRE(register_components(protocol) == Error::none);
+        World world, client_world;
+        LoopbackNetwork network({.seed = 1});
+        Server server(world, protocol, network.server(), {.heartbeat_ticks = 1});
+        const ClientId id = network.connect();
+        // [confirmed]
+        struct Prediction {
+            Tick carried = 0, settled = 0;
+        } prediction;
+        ClientConfig config;
+        config.confirm_history = true;
+        config.context = &prediction;
+        config.on_carried = [](void* context, Entity, NetId, Tick tick) { static_cast<Prediction*>(context)->carried = tick; };
+        config.on_settled = [](void* context, Tick tick) { static_cast<Prediction*>(context)->settled = tick; };
+        // [/confirmed]
+        Client client(client_world, protocol, network.client(id), config);
+        const Entity house = world.spawn(Replicated{}, Name{"house"});
+        for (TimeUs now = 50'000; now <= 500'000; now += 50'000) {
+            server.receive(now);
+            server.tick(now);
+            CHECK(client.receive(now) == Error::none);
+            CHECK(client.send(now) == Error::none);
+        }
+        const Entity shown = client.entity(server.net_id(house));
+        CHECK(prediction.carried > 0);
+        CHECK(prediction.settled == server.current_tick());
+        CHECK(client.confirmed(shown, prediction.carried));
+        CHECK(client.confirmed(prediction.settled));
+        CHECK_FALSE(client.confirmed(shown, prediction.settled + 1));
+    }
+
     TEST_CASE("a scripted link") {
         // [link]
         LinkConfig down{.loss_percent = 2, .delay_us = 60'000, .jitter_us = 20'000};

@@ -144,6 +144,9 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
         seen.sequences[i] = std::max(seen.sequences[i], now[i]);
     }
     const Tick confirmed = client.confirmed_tick(entity);
+    if (client.confirm_history(entity) && !client.confirmed(entity, confirmed))
+        failure_.report("client %u: the confirm history of entity %u.%u lacks its confirmed tick %u", name, net.index(), net.generation(),
+                        confirmed);
     const EntityTruth* truth = truth_.find(confirmed, net);
     if (!truth) {
         failure_.report("client %u shows entity %u.%u as of tick %u, when there was none", name, net.index(), net.generation(),

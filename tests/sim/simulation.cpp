@@ -49,7 +49,8 @@ void Simulation::join(bool faults) {
     const LinkConfig down = faults ? plan_.faulty_link(random_, dirty) : LinkConfig{};
     const LinkConfig up = faults ? plan_.faulty_link(random_, dirty) : LinkConfig{};
     const ClientId id = network_.connect(down, up);
-    const ClientConfig& config = limited ? plan_.limited : plan_.client;
+    ClientConfig config = limited ? plan_.limited : plan_.client;
+    config.confirm_history = names_ % 2 != 0;
     peers_.push_back(std::make_unique<Peer>(protocol_, network_.client(id), id, names_++, config, truth_, failure_, dirty, limited));
     peers_.back()->tracing = options_.trace;
     if (options_.trace)
