@@ -13,6 +13,7 @@
 //
 // Thread rule: one thread at a time per client; different clients are independent unless they share a ClientScratch.
 #include "throng/client_history.hpp"
+#include "throng/client_report.hpp"
 #include "throng/ecs.hpp"
 #include "throng/transport.hpp"
 #include "throng/typed.hpp"
@@ -94,6 +95,7 @@ struct ClientStats {
     u64 bytes = 0;
     u64 heartbeats = 0;           // state messages without sections
     u64 applied = 0;              // state messages judged, and so acked
+    u64 applied_bytes = 0;        // of these, heartbeats left out
     u64 duplicates = 0;
     u64 late_drops = 0;           // older than max_late_ticks, or than the ids remembered
     u64 early_drops = 0;          // state before the welcome
@@ -108,10 +110,12 @@ struct ClientStats {
     u64 unapplied_overtaken = 0;  // an entity would appear in parts (the limbo sections of its message)
     u64 unapplied_together = 0;   // limbo sections taken along by another one
     u64 unapplied_opaque = 0;     // a deserialize function refused
+    u64 mappings = 0;             // net ids that got an entity
     u64 spawns = 0;
     u64 despawns = 0;
     u64 component_inserts = 0;
     u64 component_removes = 0;
+    u64 component_writes = 0;     // values, those of inserts included
     u64 references_dropped = 0;   // references_max or entities_max
     u64 ack_messages = 0;
     u64 ack_refusals = 0;         // by the backend
@@ -187,6 +191,14 @@ public:
     /// component shown.
     u64 state_hash() const;
     const ClientStats& stats() const;
+    /// What is here, and what the present connection has brought. Looks at all rows of all replicated components.
+    ReceivedReport report() const;
+    /// The same of one component: by its id, or by its type. Looks at all its rows.
+    ReceivedComponent component_report(ComponentId component) const;
+    template <class T>
+    ReceivedComponent component_report() const {
+        return component_report(component_id<T>());
+    }
     /// Bytes in use for chunks and their earlier states.
     std::size_t ring_bytes() const;
 

@@ -8,6 +8,7 @@
 // Thread rule: all calls come from one thread; tick() uses the executor for its stages.
 #include "throng/executor.hpp"
 #include "throng/memory.hpp"
+#include "throng/server_report.hpp"
 #include "throng/transport.hpp"
 #include "throng/typed.hpp"
 #include "throng/visibility.hpp"
@@ -117,6 +118,7 @@ struct TickReport {
     u64 acked_messages = 0;
     u64 lost_messages = 0;
     u64 unapplied_sections = 0;   // reported by clients
+    u64 repeated_lanes = 0;       // put in line again: what carried them was lost, or could not be used
     u64 baseline_age_sum = 0;     // over delta sections sent, in ticks
     u64 delta_sections = 0;
     u64 malformed_messages = 0;   // from clients, dropped
@@ -202,6 +204,24 @@ public:
     void each_visible(ClientId client, void (*f)(void* context, Entity entity), void* context) const;
     /// True when nothing is unsent or unacknowledged for the client as of the last tick.
     bool settled(ClientId client) const;
+    /// What a client has and costs. Looks at its chunks, and at nothing if it is not connected.
+    ClientReport client_report(ClientId client) const;
+    /// What a component has and costs: by its id, or by its type. Looks at all its rows, and at all chunks of all clients.
+    ComponentReport component_report(ComponentId component) const;
+    template <class T>
+    ComponentReport component_report() const {
+        return component_report(component_id<T>());
+    }
+    /// Typed messages of one type that were given to the backend for a client, or queued for it, and those of the client that were
+    /// handled, since it connected.
+    template <class T>
+    u64 messages_sent(ClientId client) const {
+        return typed_count(client, message_type_id<T>(), true);
+    }
+    template <class T>
+    u64 messages_received(ClientId client) const {
+        return typed_count(client, message_type_id<T>(), false);
+    }
     /// Disconnects a client. on_leave is not called.
     void disconnect(ClientId client);
     /// The same, once what was sent before has been flushed and has had closing_ticks to arrive. Until then the client gets state as
@@ -237,6 +257,7 @@ public:
 private:
     friend class Messenger;
     Error send_typed(const To& to, u16 type, const void* message);
+    u64 typed_count(ClientId client, u16 type, bool sent) const;
     ServerState* state_;
 };
 

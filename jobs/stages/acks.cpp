@@ -18,13 +18,19 @@ ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint) {
 
 namespace {
 
+/// Lanes that have been sent are to be sent again.
+[[gnu::cold, gnu::noinline]] void repeat(ClientChunk& view, u64 lanes, TickReport& counts) {
+    counts.repeated_lanes += static_cast<u32>(std::popcount(lanes & ~view.pending));
+    view.pending |= lanes;
+}
+
 /// How long B may be held back because an ack would strand lanes. Without an end, acks of parts could be refused forever.
 constexpr i32 held_back_ticks_max = 32;
 
 /// R4: the ack of message tick T that carried `lanes`. `companions()`: lanes that other sections of the same tick and chunk carried;
 /// they come out of limbo again when those are acknowledged.
 template <class Companions>
-void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, Companions&& companions) {
+void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, TickReport& counts, Companions&& companions) {
     lanes &= view.known;
     u64 usable = lanes; // lanes that this ack may take out of limbo: not those bound or shown anew after T
     if (const u64 in_limbo = lanes & view.limbo)
@@ -48,7 +54,7 @@ void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, Co
         const u64 gained = usable & (view.limbo | since);
         if (std::popcount(gained) < std::popcount(stranded) && static_cast<i32>(tick - view.baseline) <= held_back_ticks_max &&
             std::popcount(gained) < std::popcount(stranded & ~companions())) {
-            view.pending |= gained; // B would strand more lanes than it gains; this ack will not be heard again
+            repeat(view, gained, counts); // B would strand more lanes than it gains; this ack will not be heard again
             return;
         }
         const u64 valid = (rest & ~since) | usable;
@@ -89,7 +95,7 @@ void Acks::settle(ClientChunk& view, const Chunk& chunk, bool was_in_flight) {
     view.in_flight = static_cast<u16>(view.in_flight - was_in_flight);
     if (view.in_flight == 0)
         if (const u64 left = unacked(view, chunk, present)) {
-            view.pending |= left;
+            repeat(view, left, worker.counts);
             client.attention = true;
         }
 }
@@ -127,10 +133,10 @@ void Acks::acked(u32 message) {
         if (unapplied) {
             ++worker.counts.unapplied_sections;
             view->limbo |= s.lanes & view->known;
-            view->pending |= s.lanes & view->known;
+            repeat(*view, s.lanes & view->known, worker.counts);
             client.attention = true;
         } else
-            ack_section(*view, chunk, r.tick, s.lanes, [&] { return companions(message, s.chunk); });
+            ack_section(*view, chunk, r.tick, s.lanes, worker.counts, [&] { return companions(message, s.chunk); });
         // Before capture drops a version of the ring: what it still knows to be unchanged would look changed afterwards.
         promote_baseline(*view, chunk, present + 1);
         settle(*view, chunk, was_in_flight);
@@ -164,7 +170,7 @@ void Acks::lost(u32 message) {
         if (!view)
             continue;
         const Chunk& chunk = state.mirror.chunk(s.chunk);
-        view->pending |= unacked(*view, chunk, present);
+        repeat(*view, unacked(*view, chunk, present), worker.counts);
         client.attention |= view->pending != 0;
         settle(*view, chunk, true);
     }
@@ -205,6 +211,8 @@ void Acks::infer_losses() {
 
 void process_client(ServerState& state, ClientState& client, WorkerState& worker) {
     Acks acks{state, client, worker, state.tick - 1};
+    const u64 acked = worker.counts.acked_messages, unapplied = worker.counts.unapplied_sections;
+    const u64 lost = worker.counts.lost_messages, repeated = worker.counts.repeated_lanes;
     for (const AckBlock& block : client.acks)
         for (u64 left = block.mask; left; left &= left - 1) {
             const u16 id = static_cast<u16>(block.newest - std::countr_zero(left));
@@ -217,9 +225,15 @@ void process_client(ServerState& state, ClientState& client, WorkerState& worker
     client.acks.clear();
     client.acks_waiting = false;
     client.unapplied.clear();
-    if (client.oldest_message == client.next_message)
+    if (client.oldest_message != client.next_message)
+        acks.infer_losses();
+    if (worker.counts.acked_messages == acked && worker.counts.lost_messages == lost)
         return;
-    acks.infer_losses();
+    ClientTraffic& traffic = state.traffic(client);
+    traffic.acked_messages += worker.counts.acked_messages - acked;
+    traffic.unapplied_sections += worker.counts.unapplied_sections - unapplied;
+    traffic.lost_messages += worker.counts.lost_messages - lost;
+    traffic.repeated_lanes += worker.counts.repeated_lanes - repeated;
 }
 
 } // namespace
@@ -227,17 +241,21 @@ void process_client(ServerState& state, ClientState& client, WorkerState& worker
 void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts) {
     MessageRecord& r = client.records[client.oldest_message & (client.records.size() - 1)];
     if (r.state == record_in_flight) {
-        ++counts.lost_messages;
+        const u64 repeated = counts.repeated_lanes;
         if (r.count == 0)
             lose_ends(client, client.oldest_message);
         for (u32 i = 0; i < r.count; ++i) {
             const SectionRecord& s = client.sections[(r.first + i) & (client.sections.size() - 1)];
             if (ClientChunk* view = find_client_chunk(client, s.chunk, s.hint)) {
-                view->pending |= unacked(*view, state.mirror.chunk(s.chunk), state.tick);
+                repeat(*view, unacked(*view, state.mirror.chunk(s.chunk), state.tick), counts);
                 --view->in_flight;
                 client.attention = true;
             }
         }
+        ++counts.lost_messages;
+        ClientTraffic& traffic = state.traffic(client);
+        ++traffic.lost_messages;
+        traffic.repeated_lanes += counts.repeated_lanes - repeated;
     }
     r.state = record_free;
     ++client.oldest_message;

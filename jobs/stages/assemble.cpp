@@ -24,8 +24,9 @@ public:
 
 private:
     static bool heartbeat_due(const ServerState& state, const ClientState& client);
-    bool add(const Send& send, const Part* part, u64 gone, bool zstd, bool shared);
-    bool oversize(const Send& send, const Part& part, u64 gone);
+    bool add(const Send& send, const Part* part, u64 gone, bool shared);
+    bool oversize(const Send& send, const Part& part, u64 gone, bool shared);
+    [[gnu::always_inline]] inline void tally(const Send& send, const Part* part, u64 gone, u32 bytes, bool shared);
     void prefetch_ahead(u32 i) const;
     u32 write_header(std::byte* out, bool ends = false) const;
     bool close(Channel channel, Bytes message, bool ends = false);
@@ -35,6 +36,8 @@ private:
     void grow(Array<T>& ring, u32 size, u32 from, u32 to) const;
     u32 oldest_section() const;
     void reserve_rings(u32 messages, u32 sections);
+    void count_sent();
+    void refused();
 
     ServerState& state_;
     ClientState& client_;
@@ -42,10 +45,10 @@ private:
     WorkerState& worker_;
     u32 used_ = 0; // bytes of the open message; 0: none is open
     u32 last_chunk_ = 0;
-    u32 client_bytes_ = 0;
     struct Tally { // of the open message, counted once it is accepted
-        u64 payload = 0, shared = 0, zstd = 0, full_lanes = 0, delta_sections = 0, baseline_ages = 0;
+        u64 payload = 0, shared = 0, zstd = 0, full_lanes = 0, delta_sections = 0, baseline_ages = 0, ends = 0;
     } tally_;
+    ClientTraffic sent_; // in this tick
 };
 
 u32 Assembler::write_header(std::byte* out, bool ends) const {
@@ -124,6 +127,7 @@ bool Assembler::close(Channel channel, Bytes message, bool ends) {
     }
     new_record().reliable = channel != Channel::unreliable;
     u32 pairs = 0, gone_lanes = 0;
+    const Tick tick = state_.tick;
     SectionRecord* const ring = client_.sections.data();
     const u32 ring_mask = client_.sections.size() - 1;
     u32 next_section = client_.next_section;
@@ -136,7 +140,8 @@ bool Assembler::close(Channel channel, Bytes message, bool ends) {
         view.limbo |= in.lanes & ~view.known;
         view.known |= in.lanes;
         view.pending &= ~(in.lanes | in.gone);
-        view.sent_tick = state_.tick;
+        view.sent_tick = tick;
+        view.sent_bytes += in.bytes;
         if (seeded_bug(SeededBug::lost_gone)) {
             view.known &= ~in.gone;
             view.limbo &= ~in.gone;
@@ -145,27 +150,27 @@ bool Assembler::close(Channel channel, Bytes message, bool ends) {
         ring[next_section++ & ring_mask] = {view.chunk, in.client_chunk, in.lanes | in.gone};
     }
     client_.next_section = next_section;
-    worker_.counts.pairs += pairs;
-    worker_.counts.sent_lanes += pairs + gone_lanes;
-    worker_.counts.gone_lanes += gone_lanes;
     ++client_.next_message;
-    client_.last_sent_tick = state_.tick;
+    client_.last_sent_tick = tick;
     client_.hash_wanted = false;
     const u32 bytes = static_cast<u32>(message.size());
     if (state) {
-        ++worker_.counts.messages;
-        worker_.counts.bytes += bytes;
-        worker_.counts.payload_bytes += tally_.payload;
+        ++sent_.messages;
+        sent_.bytes += bytes;
+        sent_.sections += worker_.lanes.size();
+        sent_.payload_bytes += tally_.payload;
+        sent_.delta_sections += tally_.delta_sections;
+        sent_.baseline_age_sum += tally_.baseline_ages;
+        sent_.lanes += pairs;
+        sent_.full_lanes += tally_.full_lanes;
+        sent_.gone_lanes += gone_lanes;
+        sent_.ends += tally_.ends;
         worker_.counts.shared_bytes += tally_.shared;
         worker_.counts.zstd_bytes += tally_.zstd;
-        worker_.counts.sent_full_lanes += tally_.full_lanes;
-        worker_.counts.delta_sections += tally_.delta_sections;
-        worker_.counts.baseline_age_sum += tally_.baseline_ages;
-        client_bytes_ += bytes;
         client_.clean = false;
     } else {
-        ++worker_.counts.heartbeats;
-        worker_.counts.heartbeat_bytes += bytes;
+        ++sent_.heartbeats;
+        sent_.heartbeat_bytes += bytes;
     }
     tally_ = {};
     worker_.lanes.clear();
@@ -181,6 +186,7 @@ bool Assembler::send_ends() {
         client_.lasting.send_ends((worker_.message.size() - used) / 8, message, [&](NetId id) {
             std::memcpy(out + used, &id.value, 8); // little-endian hosts only
             used += 8;
+            ++tally_.ends;
         });
         const bool accepted = close(Channel::unreliable, {out, used}, true);
         if (!accepted)
@@ -192,51 +198,57 @@ bool Assembler::send_ends() {
     return true;
 }
 
+/// A section goes into the open message.
+inline void Assembler::tally(const Send& send, const Part* part, u64 gone, u32 bytes, bool shared) {
+    worker_.lanes.push_back({send.client_chunk, bytes, part ? part->lanes : 0, gone});
+    if (!part)
+        return;
+    const Key& key = *send.key;
+    tally_.payload += part->bytes;
+    tally_.shared += shared ? part->bytes : 0;
+    tally_.zstd += key.zstd ? part->bytes : 0;
+    if (key.full)
+        tally_.full_lanes += static_cast<u32>(std::popcount(part->lanes));
+    else {
+        ++tally_.delta_sections;
+        tally_.baseline_ages += state_.tick - key.baseline;
+    }
+}
+
 /// Adds one section. Returns false when the backend refuses.
-bool Assembler::add(const Send& send, const Part* part, u64 gone, bool zstd, bool shared) {
+bool Assembler::add(const Send& send, const Part* part, u64 gone, bool shared) {
     const ClientChunk& view = client_.chunks[send.client_chunk];
     const u32 payload = part ? part->bytes : 0;
     if (part && payload > state_.payload_bytes)
-        return oversize(send, *part, gone);
+        return oversize(send, *part, gone, shared);
     if (used_ && used_ + section_header_bytes_max + payload > worker_.message.size() &&
         !close(Channel::unreliable, {worker_.message.data(), used_}))
         return false;
     std::byte* out = worker_.message.data();
     if (!used_)
         used_ = write_header(out);
-    used_ += write_section_header(out + used_, view.chunk - last_chunk_, payload, gone);
-    if (part) {
-        std::memcpy(out + used_, part->data, payload);
-        used_ += payload;
-        tally_.payload += payload;
-        tally_.shared += shared ? payload : 0;
-        tally_.zstd += zstd ? payload : 0;
-        const Key& key = *send.key;
-        if (key.full)
-            tally_.full_lanes += static_cast<u32>(std::popcount(part->lanes));
-        else {
-            ++tally_.delta_sections;
-            tally_.baseline_ages += state_.tick - key.baseline;
-        }
-    }
+    const u32 head = write_section_header(out + used_, view.chunk - last_chunk_, payload, gone);
     last_chunk_ = view.chunk;
-    worker_.lanes.push_back({send.client_chunk, part ? part->lanes : 0, gone});
+    tally(send, part, gone, head + payload, shared);
+    out += used_ + head;
+    used_ += head + payload;
+    if (part)
+        std::memcpy(out, part->data, payload);
     return true;
 }
 
 /// A lane larger than a packet: a message of its own on the Ordered channel.
-bool Assembler::oversize(const Send& send, const Part& part, u64 gone) {
+bool Assembler::oversize(const Send& send, const Part& part, u64 gone, bool shared) {
     if (used_ && !close(Channel::unreliable, {worker_.message.data(), used_}))
         return false;
     const u32 normal = worker_.message.size();
     worker_.message.resize(state_header_bytes + section_header_bytes_max + part.bytes);
     std::byte* out = worker_.message.data();
-    u32 used = write_header(out);
-    used += write_section_header(out + used, client_.chunks[send.client_chunk].chunk, part.bytes, gone);
-    std::memcpy(out + used, part.data, part.bytes);
-    worker_.lanes.push_back({send.client_chunk, part.lanes, gone});
-    tally_.payload += part.bytes;
-    const bool accepted = close(Channel::ordered, {out, used + part.bytes});
+    const u32 start = write_header(out);
+    const u32 head = write_section_header(out + start, client_.chunks[send.client_chunk].chunk, part.bytes, gone);
+    std::memcpy(out + start + head, part.data, part.bytes);
+    tally(send, &part, gone, head + part.bytes, shared);
+    const bool accepted = close(Channel::ordered, {out, start + head + part.bytes});
     worker_.message.resize(normal);
     return accepted;
 }
@@ -268,28 +280,56 @@ void Assembler::run() {
         prefetch_ahead(i);
         const Send& send = client_.sends[i];
         if (!send.key) {
-            open = add(send, nullptr, send.gone, false, false);
+            open = add(send, nullptr, send.gone, false);
             continue;
         }
         const Key& key = *send.key;
         const bool shared = key.shared.load(std::memory_order_relaxed);
         u64 gone = send.gone;
         if (key.part_count == 0 && gone)
-            open = add(send, nullptr, gone, false, false);
+            open = add(send, nullptr, gone, false);
         for (u32 p = 0; open && p < key.part_count; ++p, gone = 0)
-            open = add(send, &key.parts[p], gone, key.zstd, shared);
+            open = add(send, &key.parts[p], gone, shared);
     }
     if (open && used_)
         open = close(Channel::unreliable, {worker_.message.data(), used_});
     if (!open)
-        client_.attention = true;
-    client_.tokens -= static_cast<i32>(client_bytes_ * 16);
+        refused();
+    client_.tokens -= static_cast<i32>(sent_.bytes * 16);
     reserve_rings(client_.next_message - first_message, client_.next_section - first_section);
     const bool due = heartbeat_due(state_, client_);
     client_.tick_wanted = false;
     if (open && client_.last_sent_tick != state_.tick && due)
         close(Channel::unreliable, {worker_.message.data(), write_header(worker_.message.data())});
-    worker_.counts.client_bytes_max = std::max(worker_.counts.client_bytes_max, client_bytes_);
+    count_sent();
+}
+
+/// The backend has not taken all that was planned: the rest stays pending.
+void Assembler::refused() {
+    client_.attention = true;
+    for (const Send& send : client_.sends) {
+        ClientChunk& view = client_.chunks[send.client_chunk];
+        view.sent_lanes &= view.known & ~view.pending;
+    }
+}
+
+/// Once a client, not once a section.
+void Assembler::count_sent() {
+    TickReport& counts = worker_.counts;
+    counts.messages += sent_.messages;
+    counts.bytes += sent_.bytes;
+    counts.payload_bytes += sent_.payload_bytes;
+    counts.delta_sections += sent_.delta_sections;
+    counts.baseline_age_sum += sent_.baseline_age_sum;
+    counts.pairs += sent_.lanes;
+    counts.sent_lanes += sent_.lanes + sent_.gone_lanes;
+    counts.sent_full_lanes += sent_.full_lanes;
+    counts.gone_lanes += sent_.gone_lanes;
+    counts.heartbeats += sent_.heartbeats;
+    counts.heartbeat_bytes += sent_.heartbeat_bytes;
+    counts.client_bytes_max = std::max(counts.client_bytes_max, static_cast<u32>(sent_.bytes));
+    if (sent_.messages + sent_.heartbeats)
+        state_.traffic(client_) += sent_;
 }
 
 /// The ends of the next client's rings, of which one was read and the other written ticks ago.

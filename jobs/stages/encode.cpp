@@ -57,6 +57,10 @@ void Encoder::encode(u64 lanes) {
         return;
     }
     worker.arena.take(result.bytes);
+    for (u32 c = 0; c < state.layout.component_count; ++c) {
+        worker.component_costs[c].bits += worker.scratch->component_bits[c];
+        worker.component_costs[c].sections += worker.scratch->component_bits[c] > 1; // one bit says that there is nothing
+    }
     parts[part_count++] = {out.data(), result.bytes, lanes};
     key.zstd |= result.zstd;
 }
@@ -141,6 +145,24 @@ void learn_full_cost(ServerState& state) {
         state.full_lane_cost = static_cast<u32>((state.full_lane_cost * memory + bytes * 16) / (memory + lanes));
 }
 
+/// What the tick before came to is past now, and nothing is counted of this one.
+void begin_component_costs(ServerState& state) {
+    for (u32 c = 0; c < state.layout.component_count; ++c) {
+        state.past_component_costs[c].sections += state.component_costs[c].sections;
+        state.past_component_costs[c].bits += state.component_costs[c].bits;
+        state.component_costs[c] = {};
+    }
+}
+
+void sum_component_costs(ServerState& state) {
+    for (WorkerState& worker : state.workers)
+        for (u32 c = 0; c < state.layout.component_count; ++c) {
+            const ComponentCost cost = std::exchange(worker.component_costs[c], ComponentCost{});
+            state.component_costs[c].sections += cost.sections;
+            state.component_costs[c].bits += cost.bits;
+        }
+}
+
 /// What encoding key number i needs is three loads deep (chunk, tables, blocks and records): each is fetched while an earlier key
 /// is encoded. `i` starts before the piece.
 constexpr u32 keys_ahead = 8;
@@ -170,6 +192,7 @@ void run_encode_stage(ServerState& state) {
         order_keys(state);
     for (WorkerState& worker : state.workers)
         worker.arena.reset();
+    begin_component_costs(state);
     parallel_stage(state, Stage::encode, total, 64, [&](u32 begin, u32 end, WorkerState& worker, u32) {
         for (i64 i = i64(begin) - keys_ahead; i < end; ++i) {
             prefetch_ahead(state, i, begin, end);
@@ -178,6 +201,7 @@ void run_encode_stage(ServerState& state) {
         }
     });
     state.report.keys = total;
+    sum_component_costs(state);
     learn_full_cost(state);
     if (state.config.budget_bytes)
         for (const u32 number : state.touched_list) {

@@ -29,9 +29,11 @@ u64 wanted(const ClientChunk& view) {
 /// Appends the sections of one chunk.
 void Plan::add(const WorkerState::Candidate& candidate) {
     const u32 index = candidate.client_chunk;
-    const ClientChunk& view = client.chunks[index];
+    ClientChunk& view = client.chunks[index];
     const Chunk& chunk = state.mirror.chunk(view.chunk);
     const u64 lanes = candidate.lanes;
+    view.sent_bytes = 0;
+    view.sent_lanes = lanes;
     const u64 gone = lanes & ~view.visible;
     u64 full = lanes & view.visible & (view.limbo | ~view.known);
     u64 delta = lanes & view.visible & ~full;

@@ -29,6 +29,7 @@ void add_counts(TickReport& sum, const TickReport& part) {
     sum.acked_messages += part.acked_messages;
     sum.lost_messages += part.lost_messages;
     sum.unapplied_sections += part.unapplied_sections;
+    sum.repeated_lanes += part.repeated_lanes;
     sum.baseline_age_sum += part.baseline_age_sum;
     sum.delta_sections += part.delta_sections;
     sum.typed += part.typed;

@@ -94,6 +94,7 @@ private:
     void send_channel(Channel channel);
     void close(Channel channel);
     SendResult hand_over(Channel channel, Bytes bundle);
+    void count();
     ItemQueue* backlog(Channel channel) { return channel == Channel::unreliable ? nullptr : &client_.backlog[channel == Channel::ordered]; }
     /// Kind, and for a client that has not joined the protocol hash, so that it knows what the numbers mean.
     u32 write_head(std::byte* out) const;
@@ -103,6 +104,7 @@ private:
     ClientId id_;
     WorkerState& worker_;
     TypedCounts& counts_;
+    ClientTraffic traffic_; // in this tick
     u32 open_items_ = 0; // in worker_.bundle
     bool blocked_ = false;
 };
@@ -139,8 +141,8 @@ void TypedSender::gather() {
 SendResult TypedSender::hand_over(Channel channel, Bytes bundle) {
     const SendResult result = state_.backend.send(id_, channel, bundle);
     if (result == SendResult::accepted) {
-        ++counts_.bundles;
-        counts_.bytes += bundle.size();
+        ++traffic_.typed_bundles;
+        traffic_.typed_bytes += bundle.size();
     } else {
         worker_.counts.limits |= limit_backend_refused;
     }
@@ -155,10 +157,10 @@ void TypedSender::close(Channel channel) {
         if (ItemQueue* queue = backlog(channel)) {
             const u32 head = client_.joined ? 1 : bundle_head_bytes_max;
             queue->append({bundle.data() + head, bundle.size() - head});
-            counts_.backlogged += open_items_;
+            traffic_.typed_backlogged += open_items_;
             blocked_ = true;
         } else {
-            counts_.refused += open_items_;
+            traffic_.typed_refused += open_items_;
         }
     }
     open_items_ = 0;
@@ -181,11 +183,12 @@ void TypedSender::send_channel(Channel channel) {
         const Bytes item{state_.outbox.items.data() + message.item, message.item_bytes};
         if (open_items_ != 0 && bundle.size() + item.size() > packet)
             close(channel);
-        ++counts_.deliveries;
+        ++traffic_.typed_messages[static_cast<u32>(channel)];
+        ++state_.client_counts[id_].typed_of(state_.protocol.messages(), *message.layout).sent;
         client_.tick_wanted |= message.layout->info->options.waits_for_tick;
         if (blocked_) {
             queue->append(item);
-            ++counts_.backlogged;
+            ++traffic_.typed_backlogged;
             continue;
         }
         if (open_items_++ == 0) {
@@ -201,10 +204,24 @@ void TypedSender::run() {
     gather();
     for (const Channel channel : {Channel::ordered, Channel::unordered, Channel::unreliable})
         send_channel(channel);
+    count();
     const u32 waiting = client_.backlog[0].size_bytes() + client_.backlog[1].size_bytes();
     worker_.any_backlog |= waiting != 0;
     client_.overflowed = waiting > state_.config.typed_backlog_bytes_max;
     worker_.any_overflow |= client_.overflowed;
+}
+
+void TypedSender::count() {
+    u64 messages = 0;
+    for (const u64 of_channel : traffic_.typed_messages)
+        messages += of_channel;
+    counts_.deliveries += messages;
+    counts_.bundles += traffic_.typed_bundles;
+    counts_.bytes += traffic_.typed_bytes;
+    counts_.backlogged += traffic_.typed_backlogged;
+    counts_.refused += traffic_.typed_refused;
+    if (messages + traffic_.typed_bundles)
+        state_.traffic(client_) += traffic_;
 }
 
 } // namespace

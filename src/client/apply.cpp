@@ -313,6 +313,7 @@ void Client::Impl::spawn(u32 record, Tick tick) {
     const Entity entity = world.create();
     if (!entity) [[unlikely]]
         return; // the world's entities_max: not shown
+    ++stats.mappings;
     index[record].entity = entity;
     index[record].spawned = true;
     index[record].counters = 0;
@@ -374,6 +375,8 @@ void Client::Impl::apply_component(HeldChunk& chunk, const StagedSection& sectio
         const u32 lane = static_cast<u32>(std::countr_zero(m));
         insert_component(chunk.record[lane], component, counter_of(now, lane));
     }
+    if (!layout.components[component].opaque)
+        count_writes(component, static_cast<u32>(std::popcount(write)));
     if (write && layout.components[component].column_count > 0)
         write_rows(chunk, section, component, write);
     if (world.hooked(id))
@@ -386,6 +389,7 @@ void Client::Impl::insert_component(u32 record, u32 component, u32 counter) {
     world.add_unannounced(r.entity, layout.components[component].info->id);
     r.counters = (r.counters & ~(u64(3) << (2 * component))) | u64(counter) << (2 * component);
     ++stats.component_inserts;
+    ++component_counts[component].inserts;
 }
 
 void Client::Impl::remove_component(u32 record, u32 component) {
@@ -394,6 +398,7 @@ void Client::Impl::remove_component(u32 record, u32 component) {
         index.drop_links_from(record, info.first_column, info.column_count);
     world.remove_erased(index[record].entity, info.info->id);
     ++stats.component_removes;
+    ++component_counts[component].removes;
 }
 
 void Client::Impl::write_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes) {
@@ -481,6 +486,8 @@ void Client::Impl::apply_opaque(HeldChunk& chunk, const StagedSection& section, 
         // It has read these bytes before (stage_opaque), so it does now.
         if (info.deserialize(pool.row(dense), scratch->bytes_of(value)) != Error::none)
             ++stats.unapplied_opaque;
+        count_writes(value.component, 1);
+        component_counts[value.component].opaque_bytes += value.count;
         pool.mark_changed(dense);
         world.changed_unannounced(index[chunk.record[value.lane]].entity, info.id);
     }

@@ -57,6 +57,11 @@ struct Client::Impl final : ClientBackendSink {
     void clear();
     void retire_chunks();
 
+    // report.cpp
+    void begin_report();
+    bool replicated(u32 entity_idx) const;
+    u32 entities_with(u32 component) const;
+
     // typed.cpp
     Error read_bundle(Channel channel, Bytes bundle);
     bool ready(const Item& item) const;
@@ -89,6 +94,10 @@ struct Client::Impl final : ClientBackendSink {
     Shown place_occupants(HeldChunk& chunk, const StagedSection& section, u64 lanes, Tick tick);
     void apply_component(HeldChunk& chunk, const StagedSection& section, u32 component, Shown& shown);
     void apply_opaque(HeldChunk& chunk, const StagedSection& section, u64 open, u64 shown);
+    void count_writes(u32 component, u32 values) {
+        stats.component_writes += values;
+        component_counts[component].writes += values;
+    }
     void insert_component(u32 record, u32 component, u32 counter);
     void remove_component(u32 record, u32 component);
     void write_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes);
@@ -121,7 +130,8 @@ struct Client::Impl final : ClientBackendSink {
     AckLog acks;
     Array<u32> record_of_slot; // by entity_idx
     Array<ConfirmHistory> histories; // by record; empty without confirm_history
-    ClientStats stats;
+    ClientStats stats, stats_at_join; // the latter when the connection began, or ended
+    ReceivedComponent component_counts[Protocol::component_count_max]; // of the connection; no name, no entities
     Dispatcher dispatcher; // of messages from the server
     WaitingMessages waiting;
     ItemQueue outgoing[channel_count];

@@ -90,6 +90,7 @@ void Client::Impl::on_connect() {
 void Client::Impl::on_disconnect() {
     connected = joined = hello_due = false;
     drop_typed();
+    begin_report();
 }
 
 void Client::Impl::on_message(Channel channel, Bytes message) {
@@ -144,6 +145,7 @@ Error Client::Impl::read_welcome(Bytes message) {
         return Error::none;
     }
     clear();
+    begin_report();
     newest_tick = settled_tick = welcome_tick = get<u32>(message, 9);
     cell_steps = get<u32>(message, 15);
     connected = joined = true;
@@ -191,6 +193,7 @@ Error Client::Impl::read_state(Bytes message) {
             acks.unapplied(id, static_cast<u16>(i));
     stats.heartbeats += content.empty();
     ++stats.applied;
+    stats.applied_bytes += content.empty() ? 0 : message.size();
     if (ends)
         commit_ends(content, tick);
     else

@@ -64,6 +64,7 @@ struct SectionScratch {
     std::byte* packed = nullptr;
     std::byte* noise = nullptr;  // noise_bytes_max bytes
     GroupCodes* codes = nullptr; // Layout::group_count_max
+    u32 component_bits[Protocol::component_count_max] = {}; // of the body that the last encode_section wrote, before zstd: packed if made
     Allocator allocator;
 };
 

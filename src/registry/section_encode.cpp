@@ -143,17 +143,23 @@ public:
     /// Set by encode: whether opaque bytes were written.
     bool has_opaque() const { return opaque_listed_ != 0; }
 
-    /// Returns the bytes of the body, 0 if it does not fit. `noise` is used by a wide body only.
+    /// Returns the bytes of the body, 0 if it does not fit. `noise` is used by a wide body only. `component_bits` gets what each component
+    /// took.
     template <bool Wide>
-    u32 encode(std::span<std::byte> out, NoiseWriter& noise) {
+    u32 encode(std::span<std::byte> out, NoiseWriter& noise, u32* component_bits) {
         BitWriter writer(out);
         noise_ = &noise;
         opaque_listed_ = 0;
         write_lane_mask(writer, lanes_.mask);
         if (full_)
             encode_occupants<Wide>(writer);
-        for (u32 component = 0; component < layout_.component_count; ++component)
+        const auto bits = [&] { return static_cast<u32>(writer.bit_count()) + (Wide ? 8 * noise.bytes : 0); };
+        u32 before = bits();
+        for (u32 component = 0; component < layout_.component_count; ++component) {
             encode_component<Wide>(writer, component);
+            component_bits[component] = bits() - before;
+            before += component_bits[component];
+        }
         writer.align();
         for (u32 rest = opaque_listed_; rest != 0; rest &= rest - 1) {
             const u32 component = static_cast<u32>(std::countr_zero(rest));
@@ -161,6 +167,7 @@ public:
             for (u64 carried = carried_[component]; carried != 0; carried &= carried - 1) {
                 const u32 lane = static_cast<u32>(std::countr_zero(carried));
                 writer.put_bytes(opaque.data[lane], opaque.bytes[lane]);
+                component_bits[component] += 8 * opaque.bytes[lane];
             }
         }
         return writer.finish();
@@ -273,7 +280,7 @@ private:
     }
 
     template <bool Wide>
-    void encode_component(BitWriter& writer, u32 component) {
+    [[gnu::always_inline]] void encode_component(BitWriter& writer, u32 component) {
         const LayoutComponent& info = layout_.components[component];
         const BlockHeader& current = input_.current.headers[component];
         const BlockHeader& base = full_ ? no_lanes : *input_.baseline->headers[component];
@@ -482,7 +489,7 @@ EncodeResult encode_section(const EncodeInput& input, Compression compression, S
     if (compression != Compression::always) {
         const u32 head_bytes = section::write_head(head, body, false);
         if (out.size() > head_bytes) {
-            const u32 body_bytes = body.encode<false>(out.subspan(head_bytes), noise);
+            const u32 body_bytes = body.encode<false>(out.subspan(head_bytes), noise, scratch.component_bits);
             if (body_bytes != 0) {
                 std::memcpy(out.data(), head, head_bytes);
                 packed_bytes = head_bytes + body_bytes;
@@ -494,7 +501,9 @@ EncodeResult encode_section(const EncodeInput& input, Compression compression, S
         if (!try_zstd)
             return {packed_bytes, false};
     }
-    const u32 wide_bytes = body.encode<true>({scratch.wide, section_bytes_max}, noise);
+    u32 unused_bits[Protocol::component_count_max];
+    const u32 wide_bytes =
+        body.encode<true>({scratch.wide, section_bytes_max}, noise, packed_bytes != 0 ? unused_bits : scratch.component_bits);
     const u32 limit = packed_bytes != 0 ? packed_bytes - 1 : static_cast<u32>(out.size());
     std::byte counts[2 * varint_bytes_max];
     u32 count_bytes = write_varint(counts, wide_bytes);

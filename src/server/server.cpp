@@ -23,7 +23,7 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
       lasting_ended(c.allocator), rule_changes(w),
       homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), outbox(c.allocator),
-      dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator),
+      dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator), client_counts(c.allocator),
       keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator),
       key_starts(c.allocator), key_order(c.allocator), payload_blocks(TickArena::block_bytes, c.allocator), workers(c.allocator) {
     if (!executor)
@@ -58,6 +58,7 @@ void reset_client(ServerState& state, ClientId id) {
         --state.viewers[view.chunk];
     leave_groups(state.outbox, id);
     client = ClientState(state.config.allocator);
+    state.client_counts[id] = ClientCounts(state.config.allocator);
 }
 
 void forget_closing(ServerState& state, ClientId id) {
@@ -130,8 +131,10 @@ struct Receiver final : ServerBackendSink {
             state.pending_limits |= limit_clients;
             return;
         }
-        while (state.clients.size() <= id)
+        while (state.clients.size() <= id) {
             state.clients.push_back(ClientState(state.config.allocator));
+            state.client_counts.push_back(ClientCounts(state.config.allocator));
+        }
         reset_client(state, id);
         state.clients[id].connected = true;
         state.clients[id].connected_sequence = state.outbox.sequence;
@@ -150,6 +153,8 @@ struct Receiver final : ServerBackendSink {
     void on_message(ClientId id, Channel channel, Bytes message) override {
         if (id >= state.clients.size() || !state.clients[id].connected)
             return;
+        ++input(id).messages;
+        input(id).bytes += message.size();
         Error error = Error::bad_value;
         if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::hello) && channel == Channel::ordered)
             error = hello(id, message);
@@ -157,8 +162,14 @@ struct Receiver final : ServerBackendSink {
             error = acks(id, message);
         else if (!message.empty() && message[0] == bundle_kind)
             error = typed(id, channel, message);
-        state.malformed += error != Error::none;
+        if (error != Error::none)
+            count_malformed(id);
     }
+    void count_malformed(ClientId id) {
+        ++state.malformed;
+        ++input(id).malformed_messages;
+    }
+    ClientInput& input(ClientId id) const { return state.client_counts[id].input; }
 
     Error hello(ClientId id, Bytes message) {
         u64 hash = 0;
@@ -238,17 +249,24 @@ struct Receiver final : ServerBackendSink {
                 return Error::bad_value;
             if (!accept(state.clients[id])) {
                 ++state.typed.flooded;
+                ++input(id).typed_dropped;
                 state.pending_limits |= limit_typed_receive;
                 continue;
             }
             Entity references[FieldList::fields_max];
-            if (!resolve(state.clients[id], item, references))
+            if (!resolve(state.clients[id], item, references)) {
+                ++input(id).typed_dropped;
                 continue;
+            }
             bool handled = false;
-            if (state.dispatcher.deliver(item, references, {Sender::Origin::client, id}, handled) != Error::none)
-                ++state.malformed; // it alone: those behind it are whole
-            else
-                ++(handled ? state.typed.received : state.typed.unhandled);
+            if (state.dispatcher.deliver(item, references, {Sender::Origin::client, id}, handled) != Error::none) {
+                count_malformed(id); // it alone: those behind it are whole
+                continue;
+            }
+            ++(handled ? state.typed.received : state.typed.unhandled);
+            ++(handled ? input(id).typed_messages : input(id).typed_dropped);
+            if (handled)
+                ++state.client_counts[id].typed_of(state.protocol.messages(), *item.layout).received;
         }
         return Error::none;
     }
@@ -384,6 +402,9 @@ ServerMemory Server::memory() const {
                                    client.sends.capacity() * sizeof(Send) + client.listed.capacity_bytes() +
                                    client.lasting.capacity_bytes();
     }
+    memory.side_table_bytes += state_->client_counts.capacity() * sizeof(ClientCounts);
+    for (const ClientCounts& counts : state_->client_counts)
+        memory.side_table_bytes += counts.typed.capacity() * sizeof(ClientCounts::Typed);
     memory.mirror_bytes = state_->mirror.bytes();
     memory.other_bytes = state_->keys.bytes() + state_->slots.capacity() * sizeof(Slot);
     memory.other_bytes += state_->fresh_rows.capacity() + state_->fresh.capacity();

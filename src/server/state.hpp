@@ -37,7 +37,11 @@ struct alignas(64) ClientChunk {
     Tick baseline = 0; // B
     Tick sent_tick = 0; // last section sent, for priorities
     u16 in_flight = 0;  // sections in unlost records
-    u16 unused[3] = {};
+    u16 unused = 0;
+    // What was planned last: the lanes of it that the backend took (or that were too large for any message), gone ones included, and the
+    // bytes of its sections, heads included. It went at sent_tick if these are not 0.
+    u32 sent_bytes = 0;
+    u64 sent_lanes = 0;
 };
 static_assert(sizeof(ClientChunk) == 64);
 
@@ -136,6 +140,36 @@ struct alignas(64) ClientState {
     bool overflowed = false;  // backlog beyond its limit: disconnected after the tick
 };
 
+/// What is counted of a client for reports, written once or so a tick: apart from what the stages read.
+struct ClientCounts {
+    explicit ClientCounts(Allocator a) : typed(a) {}
+    ClientCounts(ClientCounts&&) = default;
+    ClientCounts& operator=(ClientCounts&&) = default;
+    Tick tick = 0;
+    ClientTraffic traffic;      // of that tick; written by the worker that has the client
+    ClientTraffic past_traffic; // of the ticks before
+    ClientInput input;          // written by receive
+    struct Typed {
+        u64 sent = 0, received = 0;
+    };
+    Array<Typed> typed; // by message number; empty before the first one
+
+    /// Where what goes to the client in this tick is counted.
+    ClientTraffic& traffic_at(Tick now) {
+        if (tick != now) {
+            past_traffic += traffic;
+            traffic = {};
+            tick = now;
+        }
+        return traffic;
+    }
+    Typed& typed_of(const MessageTable& messages, const MessageLayout& layout) {
+        if (typed.empty())
+            typed.resize(messages.layouts.size());
+        return typed[messages.number(layout)];
+    }
+};
+
 /// Counters and scratch of one worker, on lines of its own.
 struct alignas(128) WorkerState {
     WorkerState(BlockStock& payloads, Allocator a)
@@ -177,6 +211,7 @@ struct alignas(128) WorkerState {
     Array<std::byte> opaque;
     struct InMessage { // a section of the message being put together
         u32 client_chunk;
+        u32 bytes; // head included
         u64 lanes;
         u64 gone;
     };
@@ -186,6 +221,7 @@ struct alignas(128) WorkerState {
     bool any_backlog = false, any_overflow = false;
     SectionScratch* scratch = nullptr;
     u64 full_lanes = 0, full_bytes = 0; // encoded in full this tick
+    ComponentCost component_costs[Protocol::component_count_max]; // of what was encoded this tick
 };
 
 struct ServerState {
@@ -249,6 +285,7 @@ struct ServerState {
     TypedCounts typed;     // since the last report, serial parts
     bool any_backlog = false;
     Array<ClientState> clients; // by ClientId
+    Array<ClientCounts> client_counts; // the same
     u32 joined_count = 0;
     KeyTable keys;
     Array<u32> key_starts;          // encode: where each chunk's keys begin
@@ -261,6 +298,8 @@ struct ServerState {
     u32 payload_bytes = 1100; // largest payload that fits a packet
     u32 ordered_bytes = 0;
     u32 full_lane_cost = 0; // estimate of a lane in full, 1/16 bytes: learnt from what was encoded
+    ComponentCost component_costs[Protocol::component_count_max];      // of the last tick ...
+    ComponentCost past_component_costs[Protocol::component_count_max]; // ... and of those before
     u64 malformed = 0;      // since the last report
     u64 hashes_equal = 0, hashes_different = 0;
     u32 pending_limits = 0;
@@ -273,6 +312,7 @@ struct ServerState {
     }
     const Slot* slot_of(Entity entity) const { return const_cast<ServerState*>(this)->slot_of(entity); }
     bool wide_cells() const;
+    ClientTraffic& traffic(const ClientState& client) { return client_counts[static_cast<u32>(&client - clients.data())].traffic_at(tick); }
     std::byte* fresh_row(u32 place) { return fresh_rows.data() + u64(place) * layout.row_bytes; }
     void touch_chunk(u32 chunk) {
         u64& word = touched_chunks[chunk / 64];

@@ -226,6 +226,19 @@ TEST_SUITE("guide") {
         CHECK(report.keys == 1);
         CHECK(report.encodes == report.keys);
         CHECK(bytes_per_pair > 0);
+        // [client_report]
+        const ClientReport client = server.client_report(id);
+        std::printf("%u of %u entities up to date, %.1f ticks away, %llu bytes in the last tick and %llu in all\n", client.current,
+                    client.visible, client.round_trip_ticks, static_cast<unsigned long long>(client.last.bytes),
+                    static_cast<unsigned long long>(client.total.bytes));
+        const ComponentReport names = server.component_report<Name>();
+        std::printf("%s: on %u entities, %u changed, %llu bits encoded\n", names.name, names.entities, names.changed,
+                    static_cast<unsigned long long>(names.last.bits));
+        // [/client_report]
+        CHECK(client.visible == 2);
+        CHECK(client.last.bytes == report.bytes);
+        CHECK(names.entities == 1);
+        CHECK(names.changed == 0);
     }
 
     TEST_CASE("what a client is told") {

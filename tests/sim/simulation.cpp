@@ -1,5 +1,6 @@
 #include "tests/sim/simulation.hpp"
 #include "src/server/state.hpp"
+#include "tests/sim/counts.hpp"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -236,6 +237,7 @@ void Simulation::tick(bool faults) {
         if (peer->joined)
             peer->record_visible(server_.current_tick(), server_);
     check_report(report);
+    check_counts(server_, report, failure_);
     check_promises();
     check_under_way();
     for (auto& peer : peers_) {
