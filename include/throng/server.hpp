@@ -212,6 +212,8 @@ public:
     ComponentReport component_report() const {
         return component_report(component_id<T>());
     }
+    /// Why an entity is or is not on a client, and what it last cost there. A few look-ups; changes nothing.
+    Why why(Entity entity, ClientId client) const;
     /// Typed messages of one type that were given to the backend for a client, or queued for it, and those of the client that were
     /// handled, since it connected.
     template <class T>

@@ -1,6 +1,7 @@
 #pragma once
-// What a server tells its operator when asked: what one client has and costs, what one component has and costs. Counts are exact, and
-// equal for any executor. Server::client_report, Server::component_report.
+// What a server tells its operator when asked: what one client has and costs, what one component has and costs, and why an entity is or
+// is not on a client. Counts are exact, and equal for any executor. Server::client_report, component_report, why.
+#include "throng/entity.hpp"
 #include "throng/transport.hpp"
 
 namespace throng {
@@ -82,6 +83,57 @@ struct ComponentReport {
     u64 opaque_bytes = 0;       // of values now, of an opaque component
     ComponentCost last;         // in the last tick
     ComponentCost total;        // since the server was made
+};
+
+/// Why an entity is or is not on a client, in the order in which it is decided.
+enum class WhyReason : u8 {
+    // for all clients
+    not_alive,      // no such entity in the world
+    not_replicated, // it has no Replicated
+    no_lane,        // chunks_max
+    // for all entities
+    not_connected, // there is no such client
+    not_joined,    // it has not said hello yet, or was refused
+    // out of sight
+    no_view,           // the entity has a place, and the client looks nowhere, or follows what has had no place yet
+    out_of_radius,     // of the client's view
+    hidden,            // View::hide
+    not_shown,         // View::hide_all, and no show
+    refused_by_layers, // VisibleTo
+    lasting_limit,     // lasting_max
+    // out of sight, and yet there
+    frozen,  // a Lasting entity that the client may have: it stays there as it was. Why it is out of sight: Why::cause
+    leaving, // it is gone, or what was in its lane before: the client has not acknowledged that. Why it is out of sight: Why::cause
+    // in sight
+    next_tick,       // what has changed since the last tick, or was given up in it (records_max), counts in the next one
+    oversize,        // larger than the backend's largest message
+    budget,          // budget_bytes: it has not had its turn
+    backend_refused, // the backend took no more in the last tick
+    in_flight,       // sent, in full, and not acknowledged
+    limbo,           // no state that the client has acknowledged is of use: it goes in full once more. What it waits for: Why::cause
+    behind,          // the client has it, but not its newest state. What that waits for: Why::cause
+    current,         // the client has acknowledged the newest state
+};
+inline constexpr u32 why_reason_count = 21;
+const char* to_string(WhyReason reason);
+
+/// One entity on one client, as of the last tick; of View and VisibleTo, what they say now.
+struct Why {
+    WhyReason reason = WhyReason::not_alive;
+    WhyReason cause = WhyReason::not_alive; // what stands behind it (see there), or the same
+    bool visible = false; // the client is meant to see it
+    bool held = false;    // it has been sent at least once since it came into sight, or is frozen
+    NetId net_id;         // none without a lane
+    u32 behind_ticks = 0; // of `behind`: the client has its state of so many ticks ago, or a newer one
+    double distance = 0;  // from the middle of the client's view, and ...
+    double radius = 0;    // ... that view's radius, in units of the spatial axes; 0 without a place, or a view
+    /// The sections that last went to the client about the up to 64 entities of its chunk. Those that rest take no part.
+    struct Sections {
+        Tick tick = 0; // when they went
+        u32 bytes = 0; // heads included; 0: none went since the chunk came into sight, or the backend refused all of them
+        u32 lanes = 0; // entities that they carried, gone ones included
+        bool carried = false; // this one among them: its share is about bytes / lanes
+    } last_sections;
 };
 
 } // namespace throng

@@ -37,7 +37,7 @@ private:
     u32 oldest_section() const;
     void reserve_rings(u32 messages, u32 sections);
     void count_sent();
-    void refused();
+    void correct_sent_lanes();
 
     ServerState& state_;
     ClientState& client_;
@@ -294,7 +294,9 @@ void Assembler::run() {
     if (open && used_)
         open = close(Channel::unreliable, {worker_.message.data(), used_});
     if (!open)
-        refused();
+        client_.attention = true;
+    if (!open || state_.any_oversize)
+        correct_sent_lanes();
     client_.tokens -= static_cast<i32>(sent_.bytes * 16);
     reserve_rings(client_.next_message - first_message, client_.next_section - first_section);
     const bool due = heartbeat_due(state_, client_);
@@ -304,9 +306,8 @@ void Assembler::run() {
     count_sent();
 }
 
-/// The backend has not taken all that was planned: the rest stays pending.
-void Assembler::refused() {
-    client_.attention = true;
+/// Not all that was planned has gone: the rest is still unsent.
+void Assembler::correct_sent_lanes() {
     for (const Send& send : client_.sends) {
         ClientChunk& view = client_.chunks[send.client_chunk];
         view.sent_lanes &= view.known & ~view.pending;

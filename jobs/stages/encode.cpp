@@ -202,6 +202,8 @@ void run_encode_stage(ServerState& state) {
     });
     state.report.keys = total;
     sum_component_costs(state);
+    state.any_oversize = std::any_of(state.workers.begin(), state.workers.end(),
+                                     [](const WorkerState& worker) { return (worker.counts.limits & limit_oversize) != 0; });
     learn_full_cost(state);
     if (state.config.budget_bytes)
         for (const u32 number : state.touched_list) {

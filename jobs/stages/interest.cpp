@@ -3,7 +3,7 @@
 // (R2, R10).
 #include "jobs/stages/stages.hpp"
 #include "src/base/seeded_bug.hpp"
-#include "src/registry/field_io.hpp"
+#include "src/server/sight.hpp"
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -21,11 +21,10 @@ i32 present_steps(ServerState& state, const Slot& slot, u32 entity_idx, u32 axis
     const u32 chunk = slot.place / lane_count;
     if (!(state.touched[chunk * state.layout.component_count + index] >> slot.place % lane_count & 1))
         return state.mirror.chunk(chunk).origin[axis] + static_cast<i32>(row_element(state.fresh_row(slot.place), column));
-    const auto* row = static_cast<const std::byte*>(
-        state.world.pool_of(component.info->id)->row(state.world.dense_index(entity_idx, component.info->id)));
-    i32 steps = 0;
-    read_field(component.info->fields[field], column, &row, 1, &steps); // mark or structure has reported what is out of range
-    return steps;
+    i32 steps[2] = {0, 0};
+    bool clamped = false; // mark or structure has reported that
+    world_position(state, entity_idx, steps, clamped);
+    return steps[axis];
 }
 
 bool update_position(ServerState& state, ClientState& client) {
@@ -48,10 +47,6 @@ bool update_position(ServerState& state, ClientState& client) {
     client.held[1] = client.now[1];
     client.held_valid = true;
     return true;
-}
-
-bool sees_space(const ClientState& client) {
-    return client.held_valid && client.radius > 0;
 }
 
 /// Rebuilds the client's chunk list: what its circle touches, plus what it may still hold.
@@ -97,28 +92,6 @@ void rebuild_chunks(ServerState& state, ClientState& client, WorkerState& worker
     std::copy(worker.merged.begin(), worker.merged.end(), client.chunks.begin());
 }
 
-/// Those of `lanes` that hold an entity of the client's list. Each lane asks the sorted list, so that the cost depends on how many lanes
-/// are asked for, and hardly on how long the list is.
-u64 listed_lanes(const ServerState& state, const ClientState& client, const Chunk& chunk, u64 lanes) {
-    u64 mask = 0;
-    for (u64 left = lanes; left; left &= left - 1) {
-        const u32 lane = static_cast<u32>(std::countr_zero(left));
-        const u32 index = chunk.entity_idx[lane];
-        mask |= u64(client.listed.has(index, state.slots[index].entity_id)) << lane;
-    }
-    return mask;
-}
-
-/// Those of `lanes` whose VisibleTo the client's layers do not satisfy.
-u64 refused_lanes(const ClientState& client, const Chunk& chunk, u64 lanes) {
-    u64 mask = 0;
-    for (u64 left = lanes & chunk.ruled; left; left &= left - 1) {
-        const u32 lane = static_cast<u32>(std::countr_zero(left));
-        mask |= u64(!chunk.rules[lane].allows(client.layers)) << lane;
-    }
-    return mask;
-}
-
 /// Of the lanes that are `near` and of those that are visible, the Lasting ones: the client may have them from now on, so they are listed.
 /// Those that it gets in any case are visible until it has acknowledged them. Returns what is visible.
 u64 list_lasting(const ServerState& state, ClientState& client, WorkerState& worker, const ClientChunk& view, const Chunk& chunk, u64 near,
@@ -133,7 +106,7 @@ u64 list_lasting(const ServerState& state, ClientState& client, WorkerState& wor
         const bool introduces = (chunk.from_start & bit) && !(entry && entry->introduced);
         visible |= introduces ? bit : 0;
         if (!entry && (visible & bit)) {
-            if (client.lasting.size() < state.config.lasting_max)
+            if (!lasting_full(state, client))
                 client.lasting.add(id);
             else {
                 visible &= ~bit;
@@ -148,25 +121,8 @@ u64 list_lasting(const ServerState& state, ClientState& client, WorkerState& wor
 }
 
 u64 visible_lanes(const ServerState& state, ClientState& client, WorkerState& worker, const ClientChunk& view, const Chunk& chunk) {
-    u64 mask = chunk.alive;
-    if (chunk.spatial) {
-        if (!sees_space(client))
-            return 0;
-        const i64 edge = state.grid.cell_steps();
-        const i64 a = (i64(client.held[0]) - chunk.origin[0]) * place_units / edge;
-        const i64 b = (i64(client.held[1]) - chunk.origin[1]) * place_units / edge;
-        const i64 radius = static_cast<i64>(client.radius * visible_ratio) * place_units / edge;
-        const i64 far = 16000; // lanes_in_circle works in 16 bits: beyond, the cell counts as a point
-        if (a > far || a < -far || b > far || b < -far || radius > far)
-            mask = a * a + b * b <= radius * radius ? mask : 0;
-        else
-            mask = lanes_in_circle(chunk.places, mask, static_cast<i32>(a), static_cast<i32>(b), static_cast<i32>(radius));
-    }
-    const u64 near = mask;
-    if (!client.listed.empty())
-        mask &= listed_lanes(state, client, chunk, mask) ^ (client.shows_listed_only ? 0 : ~u64(0));
-    else if (client.shows_listed_only)
-        mask = 0;
+    const u64 near = near_lanes(state, client, chunk, chunk.alive);
+    u64 mask = unhidden_lanes(state, client, chunk, near);
     if (chunk.ruled & mask)
         mask &= ~refused_lanes(client, chunk, mask);
     if (chunk.lasting & near)

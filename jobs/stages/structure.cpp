@@ -2,7 +2,7 @@
 // lanes come out the same for any number of workers; its work is proportional to spawns, despawns, insertions, removals and
 // moves between cells only.
 #include "jobs/stages/stages.hpp"
-#include "src/registry/field_io.hpp"
+#include "src/server/sight.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <bit>
@@ -17,21 +17,13 @@ struct Target { // where an entity belongs now
 };
 
 Target target_of(ServerState& state, u32 entity_idx) {
-    const i32 spatial = state.layout.spatial_component;
-    if (spatial < 0)
+    i32 steps[2];
+    bool clamped = false;
+    if (!world_position(state, entity_idx, steps, clamped))
         return {};
-    const LayoutComponent& component = state.layout.components[spatial];
-    const u32 dense = state.world.dense_index(entity_idx, component.info->id);
-    if (dense == no_row)
-        return {};
-    const auto* row = static_cast<const std::byte*>(state.world.pool_of(component.info->id)->row(dense));
-    i64 steps[2];
-    for (u32 axis = 0; axis < 2; ++axis) {
-        const u32 field = static_cast<u32>(component.info->spatial_fields[axis]);
-        if (read_field(component.info->fields[field], state.layout.columns[component.first_column + field], &row, 1, &steps[axis]))
-            state.report.limits |= limit_position;
-    }
-    return {true, state.grid.cell_of(static_cast<i32>(steps[0]), static_cast<i32>(steps[1]))};
+    if (clamped)
+        state.report.limits |= limit_position;
+    return {true, state.grid.cell_of(steps[0], steps[1])};
 }
 
 InterestGrid::ChunkList& list_of(ServerState& state, Target target) {

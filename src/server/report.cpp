@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 
 namespace throng {
 
@@ -22,13 +23,14 @@ u32 count(u64 lanes) {
 }
 
 void add_chunk(const ServerState& state, const ClientChunk& view, ClientReport& report) {
-    const u64 held = view.known & view.visible;
-    const u64 behind = unacked(view, state.mirror.chunk(view.chunk), state.tick) & held;
+    const Chunk& chunk = state.mirror.chunk(view.chunk);
+    const u64 held = held_lanes(view, chunk);
+    const u64 behind = unacked(view, chunk, state.tick) & held;
     report.visible += count(view.visible);
     report.held += count(held);
     report.current += count(held & ~behind);
     report.limbo += count(held & view.limbo);
-    report.unsent += count((view.visible & ~view.known) | (held & view.pending));
+    report.unsent += count((view.visible & ~held) | (held & view.pending));
     report.leaving += count(view.known & ~view.visible);
     if (!behind)
         return;
@@ -114,8 +116,10 @@ ComponentReport Server::component_report(ComponentId id) const {
         report.entities += owner < state.slots.size() && state.slots[owner].entity_id != 0;
     }
     for (const ClientState& client : state.clients)
-        for (const ClientChunk& view : client.chunks)
-            report.held += count(view.known & view.visible & state.mirror.chunk(view.chunk).headers[component].present);
+        for (const ClientChunk& view : client.chunks) {
+            const Chunk& chunk = state.mirror.chunk(view.chunk);
+            report.held += count(held_lanes(view, chunk) & chunk.headers[component].present);
+        }
     add_mirror(state, component, report);
     report.last = state.component_costs[component];
     report.total = state.past_component_costs[component];

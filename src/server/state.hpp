@@ -38,8 +38,8 @@ struct alignas(64) ClientChunk {
     Tick sent_tick = 0; // last section sent, for priorities
     u16 in_flight = 0;  // sections in unlost records
     u16 unused = 0;
-    // What was planned last: the lanes of it that the backend took (or that were too large for any message), gone ones included, and the
-    // bytes of its sections, heads included. It went at sent_tick if these are not 0.
+    // What was planned last: the lanes of it that the backend took, gone ones included, and the bytes of its sections, heads included.
+    // It went at sent_tick if these are not 0.
     u32 sent_bytes = 0;
     u64 sent_lanes = 0;
 };
@@ -269,6 +269,7 @@ struct ServerState {
     Array<NetId> lasting_ended;            // Lasting entities that ended since the last interest stage
     ChangeReader<VisibleTo> rule_changes;
     bool any_dirty = false;                // a chunk changed at this tick
+    bool any_oversize = false;             // a lane was too large for any message in this tick
     bool any_view_change = false;      // a row was marked or a lane touched in this tick
     bool topology_changed = false;
     bool interest_due = false;
@@ -325,6 +326,14 @@ struct ServerState {
 /// Lanes of `view` with state that the client has not acknowledged.
 inline u64 unacked(const ClientChunk& view, const Chunk& chunk, Tick now) {
     return (view.limbo | changed(chunk, view.baseline, now)) & view.known;
+}
+
+/// Visible lanes of `view` whose entity has been sent. A lane that is known for the entity that it held before does not count.
+inline u64 held_lanes(const ClientChunk& view, const Chunk& chunk) {
+    const u64 held = view.known & view.visible, waiting = held & view.limbo & view.pending;
+    if (waiting && chunk.rebound_any && tick_newer(chunk.rebound_tick, view.sent_tick))
+        return held & ~(waiting & rebound_in_ring(chunk, view.sent_tick));
+    return held;
 }
 
 /// An unacknowledged message counts as lost after so many ticks, and is forgotten after twice as many.

@@ -118,3 +118,44 @@ TEST_CASE("stats/both_sides_agree") {
     CHECK(other.client->report().messages <= to_other.total.messages);
     CHECK(other.client->report().entities == to_other.current);
 }
+
+TEST_CASE("stats/why_an_entity_is_not_there") {
+    StateNet net;
+    auto& peer = net.join();
+    const Hidden hidden(net, peer);
+    const Entity open = net.world.spawn(Health{1, false}, Replicated{}), far = net.world.spawn(Place{10, 0}, Replicated{});
+    net.settle();
+    const auto reason = [&](Entity e) { return net.server.why(e, peer.id).reason; };
+    // By view and by layers, with each lifetime; of the last two it has a copy.
+    const WhyReason expected[] = {WhyReason::hidden, WhyReason::refused_by_layers, WhyReason::hidden,
+                                  WhyReason::refused_by_layers, WhyReason::frozen, WhyReason::frozen};
+    for (int i = 0; i < Hidden::unsent + Hidden::sent; ++i) {
+        CHECK(reason(hidden.all[i]) == expected[i]);
+        CHECK(net.server.why(hidden.all[i], peer.id).held == (net.value<Health>(peer, hidden.all[i]) != nullptr));
+    }
+    CHECK(net.server.why(hidden.all[4], peer.id).cause == WhyReason::hidden);
+    CHECK(net.server.why(hidden.all[5], peer.id).cause == WhyReason::refused_by_layers);
+    CHECK(reason(far) == WhyReason::no_view);
+    net.server.view(peer.id).look_at(500, 0, {.radius = 60});
+    net.settle();
+    CHECK(reason(far) == WhyReason::out_of_radius);
+    hidden.show(net, peer);
+    net.server.view(peer.id).look_at(0, 0, {.radius = 60});
+    net.settle();
+    for (const Entity e : hidden.all)
+        CHECK(reason(e) == WhyReason::current);
+    CHECK(reason(far) == WhyReason::current);
+    // It is there, and its newest state is not.
+    net.script_loss(peer, 100, 0);
+    net.world.mut<Health>(open)->hp = 2;
+    net.step();
+    CHECK(reason(open) == WhyReason::behind);
+    CHECK(net.hp(peer, open) == 1);
+    net.restore_link(peer);
+    net.settle();
+    CHECK(reason(open) == WhyReason::current);
+    CHECK(net.hp(peer, open) == 2);
+    net.world.remove<Replicated>(open);
+    net.settle();
+    CHECK(reason(open) == WhyReason::not_replicated);
+}

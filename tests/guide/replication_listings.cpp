@@ -208,6 +208,13 @@ TEST_SUITE("guide") {
         game.steps(6);
         CHECK(server.visible(id, player));
         CHECK_FALSE(server.visible(id, spy));
+        // [why]
+        const Why why = server.why(spy, id);
+        std::printf("%s (%s)\n", to_string(why.reason), to_string(why.cause)); // hidden from the client (hidden from the client)
+        if (why.last_sections.carried)
+            std::printf("%u bytes for %u entities at tick %u\n", why.last_sections.bytes, why.last_sections.lanes, why.last_sections.tick);
+        // [/why]
+        CHECK(why.reason == WhyReason::hidden);
         server.view(id).show(spy);
         game.steps(6);
         const Entity shown = game.client->entity(server.net_id(spy));

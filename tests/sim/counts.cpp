@@ -18,6 +18,41 @@ u32 visible_count(const Server& server, ClientId id) {
     return count;
 }
 
+bool in_sight(WhyReason reason) {
+    return reason >= WhyReason::oversize;
+}
+
+void check_why_of(Server& server, const World& world, const Peer& peer, Failure& failure) {
+    u32 visible = 0, held = 0, current = 0;
+    const ClientReport client = server.client_report(peer.id);
+    for (const Slot& slot : server.state().slots) {
+        const Entity entity = slot.entity_id ? world.entity_at(static_cast<u32>(&slot - server.state().slots.data())) : Entity{};
+        if (!entity || entity.entity_id != slot.entity_id)
+            continue;
+        const Why why = server.why(entity, peer.id);
+        const auto fail = [&](const char* what) {
+            failure.report("why(%llu, client %u) is \"%s\" (\"%s\"): %s", static_cast<unsigned long long>(slot.net_id.value), peer.name,
+                           to_string(why.reason), to_string(why.cause), what);
+        };
+        visible += why.visible;
+        held += why.visible && why.held;
+        current += why.reason == WhyReason::current;
+        if (why.visible != server.visible(peer.id, entity))
+            fail("visible() says the opposite");
+        if (in_sight(why.reason) != why.visible || why.reason == WhyReason::next_tick)
+            fail("not what the tick decided");
+        if (why.cause == WhyReason::next_tick && !why.held) // what records_max gave up goes in the next tick
+            fail("nothing is known to hold it up");
+        if (why.reason == WhyReason::out_of_radius && why.distance < 0.85 * why.radius)
+            fail("it is near");
+        if (why.reason == WhyReason::current && !peer.dirty && !peer.limited && !peer.world.alive(peer.client.entity(slot.net_id)))
+            fail("the client does not have it");
+    }
+    compare("visible by why", visible, client.visible, failure);
+    compare("held by why", held, client.held, failure);
+    compare("current by why", current, client.current, failure);
+}
+
 } // namespace
 
 void check_counts(Server& server, const TickReport& report, Failure& failure) {
@@ -43,6 +78,12 @@ void check_counts(Server& server, const TickReport& report, Failure& failure) {
     compare("lost_messages", sum.lost_messages, report.lost_messages, failure);
     compare("unapplied_sections", sum.unapplied_sections, report.unapplied_sections, failure);
     compare("repeated_lanes", sum.repeated_lanes, report.repeated_lanes, failure);
+}
+
+void check_why(Server& server, const World& world, const std::vector<std::unique_ptr<Peer>>& peers, Failure& failure) {
+    for (const auto& peer : peers)
+        if (peer->joined && server.joined(peer->id))
+            check_why_of(server, world, *peer, failure);
 }
 
 } // namespace throng_sim

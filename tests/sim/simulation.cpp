@@ -238,6 +238,7 @@ void Simulation::tick(bool faults) {
             peer->record_visible(server_.current_tick(), server_);
     check_report(report);
     check_counts(server_, report, failure_);
+    check_why(server_, world_, peers_, failure_);
     check_promises();
     check_under_way();
     for (auto& peer : peers_) {

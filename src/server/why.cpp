@@ -1,0 +1,160 @@
+// Why an entity is or is not on a client. The reasons come in the order in which the stages decide: structure, views and interest, plan,
+// encode, assemble, acks. All that they decided is still there after a tick, the sends of each client and their keys included, so
+// answering needs nothing that a tick would have to keep for it.
+#include "src/server/sight.hpp"
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <iterator>
+
+namespace throng {
+
+const char* to_string(WhyReason reason) {
+    constexpr const char* names[] = {
+        "not alive",
+        "not replicated",
+        "no lane: chunks_max",
+        "the client is not connected",
+        "the client has not joined",
+        "the client has no view",
+        "out of the view's radius",
+        "hidden from the client",
+        "not shown to the client",
+        "refused by layers: VisibleTo",
+        "lasting_max",
+        "frozen: kept out of sight",
+        "leaving: not acknowledged",
+        "decided in the next tick",
+        "larger than the largest message",
+        "waits: budget_bytes",
+        "waits: the backend refused",
+        "in flight: not acknowledged",
+        "limbo: goes in full again",
+        "behind",
+        "current",
+    };
+    static_assert(std::size(names) == why_reason_count);
+    return static_cast<u32>(reason) < why_reason_count ? names[static_cast<u32>(reason)] : "";
+}
+
+namespace {
+
+struct Question {
+    const ServerState& state;
+    const ClientState& client;
+    const Slot& slot;
+    const Chunk& chunk;
+    const ClientChunk* view; // null: the chunk is not in the client's list
+    u64 bit;                 // of the entity's lane
+
+    WhyReason out_of_sight() const;
+    WhyReason unsent() const;
+    void answer(Why& why) const;
+    void measure(Why& why, u32 entity_idx) const;
+};
+
+/// Whether the view was set to another place after the last tick.
+bool view_was_set(const ServerState& state, const ClientState& client) {
+    const i32 hold = state.grid.hold_steps();
+    return client.has_point && (!client.held_valid || std::abs(i64(client.point[0]) - client.held[0]) > hold ||
+                                std::abs(i64(client.point[1]) - client.held[1]) > hold);
+}
+
+/// Of an entity that the last tick did not find visible.
+WhyReason Question::out_of_sight() const {
+    if (chunk.spatial && !(view && near_lanes(state, client, chunk, bit)))
+        return view_was_set(state, client) ? WhyReason::next_tick : sees_space(client) ? WhyReason::out_of_radius : WhyReason::no_view;
+    if (!unhidden_lanes(state, client, chunk, bit))
+        return client.shows_listed_only ? WhyReason::not_shown : WhyReason::hidden;
+    if (refused_lanes(client, chunk, bit))
+        return WhyReason::refused_by_layers;
+    if (slot.lasting && lasting_full(state, client) && !client.lasting.find(slot.net_id))
+        return WhyReason::lasting_limit;
+    return WhyReason::next_tick;
+}
+
+/// What a lane waits for that the last tick has not sent. Its plan is still there.
+WhyReason Question::unsent() const {
+    for (const Send& send : client.sends) {
+        if (&client.chunks[send.client_chunk] != view || !send.key || !(send.key->lanes & bit))
+            continue;
+        for (u32 p = 0; p < send.key->part_count; ++p)
+            if (send.key->parts[p].lanes & bit)
+                return WhyReason::backend_refused;
+        return WhyReason::oversize;
+    }
+    return state.config.budget_bytes ? WhyReason::budget : WhyReason::next_tick;
+}
+
+void Question::answer(Why& why) const {
+    why.visible = view && (view->visible & bit);
+    if (!why.visible) {
+        why.cause = out_of_sight();
+        why.held = client.lasting.find(slot.net_id) != nullptr;
+        why.reason = why.held ? WhyReason::frozen : view && (view->known & bit) ? WhyReason::leaving : why.cause;
+        return;
+    }
+    why.held = held_lanes(*view, chunk) & bit;
+    if (!why.held) {
+        why.reason = why.cause = unsent();
+        return;
+    }
+    if (!(unacked(*view, chunk, state.tick) & bit)) {
+        why.reason = why.cause = WhyReason::current;
+        return;
+    }
+    why.cause = view->pending & bit ? unsent() : WhyReason::in_flight;
+    if (!(view->limbo & bit)) {
+        why.reason = WhyReason::behind;
+        why.behind_ticks = state.tick - view->baseline;
+    } else
+        why.reason = why.cause == WhyReason::in_flight ? why.cause : WhyReason::limbo;
+}
+
+void Question::measure(Why& why, u32 entity_idx) const {
+    i32 at[2];
+    bool clamped = false;
+    if (chunk.spatial && client.held_valid && world_position(state, entity_idx, at, clamped)) {
+        why.distance = std::hypot(double(at[0]) - client.held[0], double(at[1]) - client.held[1]) * state.layout.spatial_step;
+        why.radius = client.radius * state.layout.spatial_step;
+    }
+    if (!view || !view->sent_bytes)
+        return;
+    u64 rebound = 0;
+    if (chunk.rebound_any && tick_newer(chunk.rebound_tick, view->sent_tick))
+        rebound = rebound_in_ring(chunk, view->sent_tick);
+    why.last_sections = {view->sent_tick, view->sent_bytes, static_cast<u32>(std::popcount(view->sent_lanes)),
+                         (view->sent_lanes & ~rebound & bit) != 0};
+}
+
+} // namespace
+
+Why Server::why(Entity entity, ClientId id) const {
+    const ServerState& state = *state_;
+    Why why;
+    const auto because = [&](WhyReason reason) {
+        why.reason = why.cause = reason;
+        return why;
+    };
+    if (!state.world.alive(entity))
+        return because(WhyReason::not_alive);
+    const Slot* const slot = state.slot_of(entity);
+    if (!slot)
+        return because(state.world.has<Replicated>(entity) ? WhyReason::next_tick : WhyReason::not_replicated);
+    if (slot->place == no_slot)
+        return because(WhyReason::no_lane);
+    why.net_id = slot->net_id;
+    if (id >= state.clients.size() || !state.clients[id].connected)
+        return because(WhyReason::not_connected);
+    const ClientState& client = state.clients[id];
+    if (!client.joined)
+        return because(WhyReason::not_joined);
+    const u32 number = slot->place / lane_count;
+    const ClientChunk* const view = find_client_chunk(const_cast<ClientState&>(client), number, 0);
+    const Question question{state, client, *slot, state.mirror.chunk(number), view, u64(1) << slot->place % lane_count};
+    question.answer(why);
+    question.measure(why, entity.entity_idx);
+    return why;
+}
+
+} // namespace throng
