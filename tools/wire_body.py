@@ -228,6 +228,7 @@ class Column:
 
 class Protocol:
     def __init__(self, header):
+        self.header = header
         self.cell_steps = header["cell_steps"]
         self.hashes = header.get("hashes", False)
         self.dictionary = bytes.fromhex(header["dictionary"])

@@ -35,8 +35,9 @@ import sys
 
 from wire_body import (Bad, Has, Noise, Protocol, RAW_BYTES_MAX, Section, decode_body, encode_body, need, prediction_of, read_varint,
                        signed, write_varint)
+from wire_table import check_table
 from wire_typed import check_bundle
-from xxh3 import xxh3
+from xxh3 import xxh3, xxh3_128
 
 
 # ---- messages ----
@@ -47,6 +48,7 @@ class Client:
         self.chunks = {}
         self.newest = None
         self.ages = set()
+        self.hash = None
 
     def hear(self, tick, counts):
         late = self.newest is not None and signed(tick - self.newest, 32) < 0
@@ -208,13 +210,21 @@ def check_message(protocol, clients, line, counts):
         return
     need(message[0] < 0x80, "unknown kind")
     if kind == 1:
-        need(len(message) == 9, "hello of another size")
+        need(len(message) == 21, "hello of another size")
+        need(int.from_bytes(message[1:5], "little") == 1, "another wire format")
     elif kind == 2:
-        need(len(message) == 19, "welcome of another size")
-        need(int.from_bytes(message[15:19], "little") == protocol.cell_steps, "another cell edge")
+        need(len(message) == 27, "welcome of another size")
+        need(int.from_bytes(message[23:27], "little") == protocol.cell_steps, "another cell edge")
+        told = clients[number].hash if number in clients else None
+        need(told in (None, message[1:17]), "the table has another hash than the welcome")
         clients[number] = Client()
     elif kind == 3:
-        need(len(message) == 2 and message[1] in (1, 2), "reject reason")
+        need(2 <= len(message) <= 202 and message[1] in (1, 2), "reject reason")
+    elif kind == 8:
+        check_table(protocol.header, message[1:])
+        clients[number] = Client()
+        clients[number].hash = b"".join(half.to_bytes(8, "little") for half in xxh3_128(message[1:]))
+        counts["tables"] += 1
     elif kind == 5:
         check_ack(protocol, clients[number], message, counts)
     else:
@@ -223,7 +233,7 @@ def check_message(protocol, clients, line, counts):
 
 COUNTED = ("messages", "full", "delta", "lanes", "zstd", "opaque", "gone", "references", "extrapolated", "ages", "late", "heartbeats",
            "acks", "unapplied", "hashes", "bundles", "typed", "typed_references", "typed_ticks", "rests", "before_join",
-           "ends")
+           "ends", "tables")
 
 
 def check(lines, name, shows=()):

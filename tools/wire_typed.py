@@ -38,9 +38,9 @@ def check_payload(message, payload, counts):
 def check_bundle(protocol, bundle, counts):
     at = 1
     if bundle[0] & 0x80:
-        need(len(bundle) > 9, "bundle without items")
+        need(len(bundle) > 17, "bundle without items")
         counts["before_join"] += 1
-        at = 9
+        at = 17
     need(at < len(bundle), "bundle without items")
     while at < len(bundle):
         start = at

@@ -1,4 +1,5 @@
-"""XXH3, 64 bits, seed 0, of up to 240 bytes: what state hashes are made of (docs/wire.md). Written from the algorithm's specification,
+"""XXH3, seed 0: 64 bits of up to 240 bytes, what state hashes are made of; 128 bits of more than that, what the hash of a protocol is
+made of (docs/wire.md). Written from the algorithm's specification,
 xxHash's doc/xxhash_spec.md; the secret is the one that it defines."""
 
 SECRET = bytes.fromhex(
@@ -80,3 +81,34 @@ def xxh3(data):
         h += mix16(data, 16 * i, 16 * (i - 8) + 3)
     h += mix16(data, n - 16, 136 - 17)
     return avalanche(h & MASK)
+
+
+def accumulate(lanes, stripe, secret):
+    for i in range(8):
+        value = read(stripe, 8 * i, 8)
+        key = value ^ read(SECRET, secret + 8 * i, 8)
+        lanes[i ^ 1] = (lanes[i ^ 1] + value) & MASK
+        lanes[i] = (lanes[i] + (key & 0xFFFFFFFF) * (key >> 32)) & MASK
+
+
+def merge(lanes, secret, start):
+    for i in range(4):
+        start += fold(lanes[2 * i] ^ read(SECRET, secret + 16 * i, 8), lanes[2 * i + 1] ^ read(SECRET, secret + 16 * i + 8, 8))
+    return avalanche(start & MASK)
+
+
+def xxh3_128(data):
+    """(low, high)"""
+    n = len(data)
+    if n <= BYTES_MAX:
+        raise ValueError("not more than %d bytes" % BYTES_MAX)
+    lanes = [PRIME32[2], *PRIME64[:4], PRIME32[1], PRIME64[4], PRIME32[0]]
+    stripes = (len(SECRET) - 64) // 8
+    for i in range((n - 1) // 64):
+        accumulate(lanes, data[64 * i : 64 * i + 64], 8 * (i % stripes))
+        if i % stripes == stripes - 1:
+            for lane in range(8):
+                mixed = lanes[lane] ^ lanes[lane] >> 47 ^ read(SECRET, len(SECRET) - 64 + 8 * lane, 8)
+                lanes[lane] = (mixed * PRIME32[0]) & MASK
+    accumulate(lanes, data[n - 64 :], len(SECRET) - 71)
+    return merge(lanes, 11, n * PRIME64[0]), merge(lanes, len(SECRET) - 75, ~(n * PRIME64[1]) & MASK)

@@ -49,7 +49,7 @@ enum class [[nodiscard]] Error : u8 {
     truncated,      // the input ends too early
     bad_value,      // a value outside its range, or bytes that no encoder writes
     too_large,      // a size beyond a named limit
-    wrong_protocol, // the peer speaks another protocol hash
+    wrong_protocol, // the peer's protocol is not compatible, or lacks what is meant
     no_baseline,    // a delta against a state that is not held
     limit_reached,  // a named limit of ours
     unsupported,    // e.g. a component that has no copy, a file of unknown kind

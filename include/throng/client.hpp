@@ -83,6 +83,7 @@ struct ClientTypedStats {
     u64 dropped_disconnect = 0; // waiting, or unsent, when the connection ended
     u64 null_references = 0;    // of independent ones: to entities that are not shown
     u64 wrong_protocol = 0;     // bundles before the welcome, of another protocol
+    u64 unknown = 0;            // dropped: of types that only the server's build has
     u64 sent = 0;               // send_message calls
     u64 bundles = 0;            // backend messages that carried these
     u64 refused = 0;            // unreliable ones that the backend refused: dropped
@@ -133,9 +134,9 @@ public:
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
 
-    /// Takes what has arrived from the backend and applies it. wrong_protocol: the server refused, or speaks another protocol:
-    /// nothing is applied until the next connection. limit_reached: the server is full. Otherwise the first error of a message
-    /// dropped in this call (see stats), or none. Allocates only while more is seen than ever before.
+    /// Takes what has arrived from the backend and applies it. wrong_protocol: the server's protocol is not compatible, and problem() says
+    /// what differs; nothing is applied until the next connection. limit_reached: the server is full. Otherwise the first error of a
+    /// message dropped in this call (see stats), or none. Allocates only while more is seen than ever before.
     Error receive(TimeUs now);
     /// Sends the hello after a connect, and acks; flushes the backend. Call it once after each receive, or a few times a tick's
     /// worth of messages at least: each message is acked by three sends. limit_reached: the backend refused something; it is
@@ -143,8 +144,9 @@ public:
     Error send(TimeUs now);
 
     /// Sends a typed message with the next send(). References must name replicated entities that the client shows. no_connection: not
-    /// joined. bad_value: not a registered message to the server, or a reference that names no replicated entity. too_large: beyond
-    /// bytes_max, or the backend's largest message. limit_reached: typed_outgoing_bytes_max. Allocates nothing in steady state.
+    /// joined. wrong_protocol: the server's build lacks this type. bad_value: not a registered message to the server, or a reference that
+    /// names no replicated entity. too_large: beyond bytes_max, of the server's build, or the backend's largest message. limit_reached:
+    /// typed_outgoing_bytes_max. Allocates nothing in steady state.
     template <class T>
     Error send_message(const T& message) {
         return send_typed(message_type_id<T>(), &message);
@@ -164,6 +166,10 @@ public:
 
     /// Whether the entity is a Lasting one that the client does not see at present: it stays as it was when it last did.
     bool frozen(Entity entity) const;
+
+    /// Why receive() says that the server will not have this client, or the client this server: names what differs, such as
+    /// `component "health", field "hp": another kind or type`. Empty if nothing is wrong. Good until the next receive().
+    const char* problem() const;
 
     bool connected() const;
     /// Welcomed: state is being received.

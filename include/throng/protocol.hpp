@@ -13,6 +13,7 @@
 //     throng::Error error = protocol.finish();
 #include "throng/protocol_field.hpp"
 #include "throng/protocol_message.hpp"
+#include <string_view>
 
 namespace throng {
 
@@ -36,6 +37,9 @@ inline constexpr u32 wire_format_version = 1;
 /// Largest opaque component on the wire.
 inline constexpr u32 opaque_bytes_max = 65536;
 
+/// Largest table of a protocol that a client reads.
+inline constexpr u32 protocol_table_bytes_max = 65536;
+
 /// When zstd is used for section payloads.
 enum class Compression : u8 {
     automatic, // full sections and those with opaque bytes, and only where smaller
@@ -44,9 +48,15 @@ enum class Compression : u8 {
 };
 
 struct ProtocolConfig {
-    u32 tick_hz = 20;                            // server replication steps a second; part of the protocol hash
+    u32 tick_hz = 20;                            // server replication steps a second; the same on both sides
     std::span<const std::byte> dictionary = {};  // zstd dictionary for opaque components and full states; kept by reference
     bool wide_cells = false;                     // 32-bit cell-relative positions: for interest cells beyond 32,000 steps
+};
+
+/// XXH3-128 over all that one side needs to read what the other wrote (docs/wire.md 6): equal hashes, equal bytes.
+struct ProtocolHash {
+    u64 low = 0, high = 0;
+    friend constexpr bool operator==(const ProtocolHash&, const ProtocolHash&) = default;
 };
 
 class Protocol;
@@ -94,6 +104,7 @@ class Protocol {
 public:
     static constexpr u32 component_count_max = 32;
     static constexpr u32 message_count_max = 256;
+    struct Impl; // src/registry/protocol_impl.hpp
 
     explicit Protocol(ProtocolConfig config = {});
     ~Protocol();
@@ -137,24 +148,34 @@ public:
         return MessageBuilder<T>(info);
     }
 
+    /// Adds data of the game that must be equal on both sides, such as a version of its rules or maps: a client with other data is
+    /// refused, however alike the registrations are. May be called several times; the order counts.
+    void custom(std::string_view data);
+
     /// Checks the registrations and derives the wire layout. Call once, before use. Returns bad_value or limit_reached; then
     /// problem() says which registration is wrong.
     Error finish();
     const char* problem() const;
 
-    /// Covers everything that must be equal on both sides (names, order, quantisers, tick rate, dictionary).
-    u64 hash() const;
+    /// Covers names, order, quantisers, options, tick rate, dictionary and custom data. Builds of one hash speak at once; for others the
+    /// server tells its table first (docs/guide.md, "Versions of a protocol").
+    ProtocolHash hash() const;
     u32 tick_hz() const;
     std::span<const ComponentInfo> components() const;
     std::span<const std::byte> dictionary() const;
     /// For the library's own modules.
     const Layout& layout() const;
     const MessageTable& messages() const;
+    /// What the hash covers, as bytes (docs/wire.md 6).
+    std::span<const std::byte> table() const;
+    /// In place of registrations and finish(): the protocol of a server, as `own` can read it. What `own` has under the same names keeps
+    /// its types and places; the rest is read over. wrong_protocol: they are not compatible, and problem() names what differs. Other
+    /// errors: no table. Total, whatever the bytes. `own` must outlive it.
+    Error read_table(std::span<const std::byte> table, const Protocol& own);
 
 private:
     ComponentInfo* add_component(const char* name, ComponentId id, std::size_t size_bytes);
     MessageInfo* add_message(const char* name, u16 type);
-    struct Impl;
     Impl* impl_;
 };
 

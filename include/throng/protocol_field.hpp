@@ -30,7 +30,7 @@ struct FieldInfo {
     FieldKind kind = FieldKind::range;
     Range range{};
     u32 angle_bits = 0;
-    const char* name = nullptr; // for files (throng/scene.hpp), never on the wire; null: known by its place
+    const char* name = nullptr; // for scene files and other builds; null: known by its place
 };
 
 /// The fields of a struct, in wire order.
@@ -87,8 +87,8 @@ class FieldBuilder {
 public:
     explicit FieldBuilder(FieldList* list) : list_(list) {}
 
-    // name: what the field is called in scene files (throng/scene.hpp), unique in its struct, 1 to 47 bytes, no digit first; kept by
-    // reference. Without one it is known by its place.
+    // name: what the field is called in scene files (throng/scene.hpp) and by other builds (docs/guide.md, "Versions of a protocol"),
+    // unique in its struct, 1 to 47 bytes, no digit first; kept by reference. Without one it is known by its place.
 
     /// A floating-point or integer member with a Range.
     template <class M>

@@ -114,8 +114,7 @@ u32 TypedSender::write_head(std::byte* out) const {
     if (client_.joined)
         return 1;
     out[0] |= bundle_hash_bit;
-    const u64 hash = state_.protocol.hash();
-    std::memcpy(out + 1, &hash, sizeof hash);
+    write_hash(out + 1, state_.protocol.hash());
     return bundle_head_bytes_max;
 }
 

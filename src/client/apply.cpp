@@ -20,6 +20,8 @@ u64 differing_lanes(const Layout& layout, u32 component, const std::byte* a, con
     const LayoutComponent& info = layout.components[component];
     for (u32 i = 0; i < info.column_count; ++i) {
         const Column& column = layout.columns[info.first_column + i];
+        if (column.unknown)
+            continue;
         switch (column.element_bytes) {
         case 2: mark_differing(differs, column_data<i16>(a, column), column_data<i16>(b, column)); break;
         case 4: mark_differing(differs, column_data<i32>(a, column), column_data<i32>(b, column)); break;
@@ -165,8 +167,8 @@ void Client::Impl::finish_message(Tick tick) {
 
 /// Whether the entity stays when the client loses sight of it.
 bool Client::Impl::lasts(const NetRecord& record) const {
-    return layout.lasting_component >= 0 && world.alive(record.entity) &&
-           world.dense_index(record.entity.entity_idx, layout.components[layout.lasting_component].info->id) != no_row;
+    return layout->lasting_component >= 0 && world.alive(record.entity) &&
+           world.dense_index(record.entity.entity_idx, layout->components[layout->lasting_component].info->id) != no_row;
 }
 
 namespace {
@@ -241,8 +243,9 @@ void Client::Impl::apply_section(StagedSection& section, Tick tick) {
     if (!lanes)
         return;
     if (shown.same | shown.fresh)
-        for (u32 c = 0; c < layout.component_count; ++c)
-            apply_component(chunk, section, c, shown);
+        for (u32 c = 0; c < layout->component_count; ++c)
+            if (!(layout->unknown >> c & 1))
+                apply_component(chunk, section, c, shown);
     if (section.opaque_count > 0)
         apply_opaque(chunk, section, open, shown.same | shown.fresh);
     world.announce(); // now that all values are there
@@ -332,7 +335,7 @@ void Client::Impl::spawn(u32 record, Tick tick) {
 void Client::Impl::apply_component(HeldChunk& chunk, const StagedSection& section, u32 component, Shown& shown) {
     const std::byte* now = section.blocks[component];
     const std::byte* old = chunk.live().blocks[component];
-    const ComponentId id = layout.components[component].info->id;
+    const ComponentId id = layout->components[component].info->id;
     const u64 present = now ? header(now).present : 0;
     u64 remove = 0, insert = 0, write = 0;
     if (now != old && shown.same) {
@@ -347,7 +350,7 @@ void Client::Impl::apply_component(HeldChunk& chunk, const StagedSection& sectio
             insert |= again;
             remove |= again;
             if (both & ~again)
-                write = both & ~again & differing_lanes(layout, component, now, old);
+                write = both & ~again & differing_lanes(*layout, component, now, old);
         }
     }
     for (u64 m = shown.fresh; m; m &= m - 1) {
@@ -375,9 +378,9 @@ void Client::Impl::apply_component(HeldChunk& chunk, const StagedSection& sectio
         const u32 lane = static_cast<u32>(std::countr_zero(m));
         insert_component(chunk.record[lane], component, counter_of(now, lane));
     }
-    if (!layout.components[component].opaque)
+    if (!layout->components[component].opaque)
         count_writes(component, static_cast<u32>(std::popcount(write)));
-    if (write && layout.components[component].column_count > 0)
+    if (write && layout->components[component].column_count > 0)
         write_rows(chunk, section, component, write);
     if (world.hooked(id))
         for (u64 m = write & ~insert; m; m &= m - 1)
@@ -386,14 +389,14 @@ void Client::Impl::apply_component(HeldChunk& chunk, const StagedSection& sectio
 
 void Client::Impl::insert_component(u32 record, u32 component, u32 counter) {
     NetRecord& r = index[record];
-    world.add_unannounced(r.entity, layout.components[component].info->id);
+    world.add_unannounced(r.entity, layout->components[component].info->id);
     r.counters = (r.counters & ~(u64(3) << (2 * component))) | u64(counter) << (2 * component);
     ++stats.component_inserts;
     ++component_counts[component].inserts;
 }
 
 void Client::Impl::remove_component(u32 record, u32 component) {
-    const LayoutComponent& info = layout.components[component];
+    const LayoutComponent& info = layout->components[component];
     if (info.references)
         index.drop_links_from(record, info.first_column, info.column_count);
     world.remove_erased(index[record].entity, info.info->id);
@@ -402,7 +405,7 @@ void Client::Impl::remove_component(u32 record, u32 component) {
 }
 
 void Client::Impl::write_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes) {
-    const LayoutComponent& info = layout.components[component];
+    const LayoutComponent& info = layout->components[component];
     PoolBase& pool = *world.pool_of(info.info->id);
     const std::byte* block = section.blocks[component];
     u32* row_hints = chunk.row + component * lane_count;
@@ -424,7 +427,9 @@ void Client::Impl::write_rows(HeldChunk& chunk, const StagedSection& section, u3
     window.flush();
     i64 values[lane_count];
     for (u32 i = info.first_column; i < info.first_column + info.column_count; ++i) {
-        const Column& column = layout.columns[i];
+        const Column& column = layout->columns[i];
+        if (column.unknown)
+            continue;
         const FieldInfo& field = info.info->fields[column.field];
         const i64 offset = column.spatial_axis >= 0 && section.spatial ? section.origin[column.spatial_axis] : 0;
         switch (column.element_bytes) {
@@ -441,7 +446,7 @@ void Client::Impl::write_rows(HeldChunk& chunk, const StagedSection& section, u3
 
 /// R11: a reference reads as null until its target is shown.
 void Client::Impl::write_references(HeldChunk& chunk, const u8* lanes, std::byte* const* rows, u32 count, u32 column, const i64* values) {
-    const u32 offset = layout.components[layout.columns[column].component].info->fields[layout.columns[column].field].offset_bytes;
+    const u32 offset = layout->components[layout->columns[column].component].info->fields[layout->columns[column].field].offset_bytes;
     for (u32 i = 0; i < count; ++i) {
         bool dropped = false;
         const u32 target = index.set_link(chunk.record[lanes[i]], column, NetId{static_cast<u64>(values[i])}, dropped);
@@ -456,8 +461,8 @@ void Client::Impl::patch_references(u32 target) {
     const Entity entity = index[target].entity;
     for (u32 l = index[target].links_to; l != no_link; l = index.link(l).next_to) {
         const RefLink& link = index.link(l);
-        const Column& column = layout.columns[link.column];
-        const ComponentInfo& info = *layout.components[column.component].info;
+        const Column& column = layout->columns[link.column];
+        const ComponentInfo& info = *layout->components[column.component].info;
         const Entity holder = index[link.holder].entity;
         const u32 dense = world.alive(holder) ? world.dense_index(holder.entity_idx, info.id) : no_row;
         if (dense == no_row)
@@ -476,9 +481,9 @@ void Client::Impl::apply_opaque(HeldChunk& chunk, const StagedSection& section, 
         if (!(open >> value.lane & 1))
             continue;
         chunk.opaque_hash[rings.opaque_index(value.component) * lane_count + value.lane] = value.hash;
-        if (!(shown >> value.lane & 1))
+        if (!(shown >> value.lane & 1) || (layout->unknown >> value.component & 1))
             continue;
-        const ComponentInfo& info = *layout.components[value.component].info;
+        const ComponentInfo& info = *layout->components[value.component].info;
         const u32 dense = world.dense_index(index[chunk.record[value.lane]].entity.entity_idx, info.id);
         if (dense == no_row)
             continue;

@@ -1,12 +1,14 @@
 #pragma once
-// The parts of Client. The way of a message: session.cpp reads it, stage.cpp decodes and judges all its sections without
-// changing anything, apply.cpp puts the applicable ones into the world and the rings.
+// The parts of Client. handshake.cpp begins the session. The way of a message: session.cpp reads it, stage.cpp decodes and judges all its
+// sections without changing anything, apply.cpp puts the applicable ones into the world and the rings.
 #include "src/client/ack_log.hpp"
+#include "src/client/agreement.hpp"
 #include "src/client/chunk_ring.hpp"
 #include "src/client/net_index.hpp"
 #include "src/client/waiting_messages.hpp"
 #include "src/events/dispatcher.hpp"
 #include "src/events/item_queue.hpp"
+#include "src/registry/message.hpp"
 #include "throng/client.hpp"
 
 namespace throng {
@@ -44,13 +46,22 @@ struct Client::Impl final : ClientBackendSink {
     Impl(World& world, const Protocol& protocol, ClientBackend& backend, const ClientConfig& config);
     ~Impl();
 
-    // session.cpp
+    // handshake.cpp
     void on_connect() override;
     void on_disconnect() override;
+    Error read_table(Bytes table);
+    Error read_welcome(Bytes message);
+    Error read_reject(Bytes message);
+    Error join(const Welcome& welcome);
+    Error refuse(Error error, std::string_view text);
+    void speak(const Protocol& with);
+    void release(Agreement*& agreement);
+    Error send_hello();
+
+    // session.cpp
     void on_message(Channel channel, Bytes message) override;
     Error read_message(Channel channel, Bytes message);
     void count_error(Error error);
-    Error read_welcome(Bytes message);
     Error read_state(Bytes message);
     void report_hash(Tick settled);
     Error send_acks();
@@ -120,7 +131,10 @@ struct Client::Impl final : ClientBackendSink {
 
     World& world;
     const Protocol& protocol;
-    const Layout& layout;
+    const Protocol* spoken; // of the server: `protocol`, or that of a table
+    const Layout* layout;   // of what is held
+    DecodeBuffers* buffers = nullptr;
+    Agreement *offered = nullptr, *agreed = nullptr; // read and not welcomed yet; of what is held. Null: `protocol`
     ClientBackend& backend;
     ClientConfig config;
     ClientScratch* own_scratch = nullptr;
@@ -142,7 +156,10 @@ struct Client::Impl final : ClientBackendSink {
 
     bool connected = false, joined = false, refused = false, hello_due = false;
     bool any_settled = false, any_applied = false;
+    bool welcome_held = false; // until the table comes
+    Welcome held_welcome;
     Error refusal = Error::none, first_error = Error::none;
+    char problem[reject_text_max + 1] = {}; // with refusal
     Tick newest_tick = 0, settled_tick = 0, welcome_tick = 0;
     Tick newest_applied = 0; // newest tick of a section that was applied
     u32 cell_steps = 0;

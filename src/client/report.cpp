@@ -19,7 +19,9 @@ bool Client::Impl::replicated(u32 entity_idx) const {
 }
 
 u32 Client::Impl::entities_with(u32 component) const {
-    const PoolBase* pool = world.pool_of(layout.components[component].info->id);
+    if (layout->unknown >> component & 1)
+        return 0;
+    const PoolBase* pool = world.pool_of(layout->components[component].info->id);
     u32 count = 0;
     for (u32 row = 0; pool && row < pool->size(); ++row)
         count += replicated(pool->owner(row));
@@ -34,7 +36,7 @@ ReceivedReport Client::report() const {
             ++report.entities;
             report.frozen += !impl.index[impl.record_of_slot[slot]].chunk;
         }
-    for (u32 component = 0; component < impl.layout.component_count; ++component)
+    for (u32 component = 0; component < impl.layout->component_count; ++component)
         report.components += impl.entities_with(component);
     const ClientStats &now = impl.stats, &then = impl.stats_at_join;
     report.messages = (now.applied - now.heartbeats) - (then.applied - then.heartbeats);
@@ -48,13 +50,15 @@ ReceivedReport Client::report() const {
 
 ReceivedComponent Client::component_report(ComponentId id) const {
     const Impl& impl = *impl_;
-    const i32 index = id < std::size(impl.layout.index_of) ? impl.layout.index_of[id] : -1;
-    if (index < 0)
+    const Layout& own = impl.protocol.layout();
+    if (id >= std::size(own.index_of) || own.index_of[id] < 0)
         return {};
-    const u32 component = static_cast<u32>(index);
-    ReceivedComponent report = impl.component_counts[component];
-    report.name = impl.layout.components[component].info->name;
-    report.entities = impl.entities_with(component);
+    ReceivedComponent report;
+    if (const i32 index = impl.layout->index_of[id]; index >= 0) { // else the server's build lacks it
+        report = impl.component_counts[index];
+        report.entities = impl.entities_with(static_cast<u32>(index));
+    }
+    report.name = own.components[own.index_of[id]].info->name;
     return report;
 }
 

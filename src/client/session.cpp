@@ -1,4 +1,4 @@
-// The session: handshake, reading of messages, acks; and the public face of Client.
+// The session: reading of messages, acks; and the public face of Client. handshake.cpp says how a session begins.
 #include "src/base/seeded_bug.hpp"
 #include "src/client/client_impl.hpp"
 #include "src/registry/state_hash.hpp"
@@ -7,25 +7,12 @@
 
 namespace throng {
 namespace {
-enum Kind : u8 { kind_hello = 1, kind_welcome = 2, kind_reject = 3, kind_state = 4, kind_ends = 7 };
-constexpr u8 kind_mask = 0x7f, wants_hash = 0x80;
 constexpr u8 never_settled = 255;
-constexpr u32 welcome_bytes = 1 + 8 + 4 + 2 + 4;
-constexpr u32 state_head_bytes = 1 + 2 + 4 + 1;
-constexpr u8 reject_full = 2;
 /// Chunks looked at per receive() for being empty and forgotten.
 constexpr u32 retire_chunks_per_receive = 8;
 /// Size of an ack message at most, and messages a send.
 constexpr u32 ack_bytes_max = 1200;
 constexpr u32 ack_messages_max = 8;
-
-template <class T>
-T get(Bytes bytes, std::size_t at) {
-    u64 value = 0;
-    for (u32 i = 0; i < sizeof(T); ++i)
-        value |= static_cast<u64>(bytes[at + i]) << (8 * i);
-    return static_cast<T>(value);
-}
 } // namespace
 
 // ---------------------------------------------------------------------------------------------------- ClientScratch
@@ -53,9 +40,10 @@ ClientScratch::~ClientScratch() {
 
 // ---------------------------------------------------------------------------------------------------- Client::Impl
 Client::Impl::Impl(World& client_world, const Protocol& client_protocol, ClientBackend& client_backend, const ClientConfig& client_config)
-    : world(client_world), protocol(client_protocol), layout(client_protocol.layout()), backend(client_backend), config(client_config),
-      rings(layout, config.allocator, config.ring_versions_max), index(config.allocator, config.entities_max, config.references_max),
-      acks(config.allocator), record_of_slot(config.allocator), histories(config.allocator),
+    : world(client_world), protocol(client_protocol), spoken(&client_protocol), layout(&client_protocol.layout()), backend(client_backend),
+      config(client_config), rings(*layout, config.allocator, config.ring_versions_max),
+      index(config.allocator, config.entities_max, config.references_max), acks(config.allocator), record_of_slot(config.allocator),
+      histories(config.allocator),
       dispatcher(protocol.messages(), Route::to_client, config.allocator),
       waiting(protocol.messages(), config.allocator),
       outgoing{ItemQueue(config.allocator), ItemQueue(config.allocator), ItemQueue(config.allocator)}, typed_buffer(config.allocator) {
@@ -67,6 +55,7 @@ Client::Impl::Impl(World& client_world, const Protocol& client_protocol, ClientB
     }
     scratch = (config.scratch ? config.scratch : own_scratch)->impl_;
     THRONG_ASSERT(&scratch->protocol == &protocol);
+    buffers = &scratch->buffers;
     for (const ComponentInfo& info : protocol.components()) {
         info.ensure_pool(world);
         THRONG_ASSERT(info.opaque_bytes_max == 0 || world.pool_of(info.id)->ops().alignment <= ClientScratch::Impl::object_alignment);
@@ -74,23 +63,12 @@ Client::Impl::Impl(World& client_world, const Protocol& client_protocol, ClientB
 }
 
 Client::Impl::~Impl() {
+    release(offered);
+    release(agreed);
     if (!own_scratch)
         return;
     own_scratch->~ClientScratch();
     config.allocator.free(own_scratch, sizeof(ClientScratch), alignof(ClientScratch));
-}
-
-void Client::Impl::on_connect() {
-    connected = true;
-    joined = refused = false;
-    refusal = Error::none;
-    hello_due = true;
-}
-
-void Client::Impl::on_disconnect() {
-    connected = joined = hello_due = false;
-    drop_typed();
-    begin_report();
 }
 
 void Client::Impl::on_message(Channel channel, Bytes message) {
@@ -118,38 +96,19 @@ Error Client::Impl::read_message(Channel channel, Bytes message) {
     if (message.empty())
         return Error::truncated;
     const u8 kind = static_cast<u8>(message[0]);
-    if ((kind & kind_mask) == kind_state || (kind & kind_mask) == kind_ends)
-        return read_state(message);
-    if ((kind & kind_mask) == static_cast<u8>(bundle_kind))
-        return read_bundle(channel, message);
-    if (kind == kind_welcome)
-        return read_welcome(message);
-    if (kind != kind_reject)
-        return Error::bad_value;
-    if (message.size() != 2)
-        return message.size() < 2 ? Error::truncated : Error::bad_value;
-    refused = true;
-    joined = false;
-    refusal = static_cast<u8>(message[1]) == reject_full ? Error::limit_reached : Error::wrong_protocol;
-    return Error::none;
-}
-
-Error Client::Impl::read_welcome(Bytes message) {
-    if (message.size() != welcome_bytes)
-        return message.size() < welcome_bytes ? Error::truncated : Error::bad_value;
-    if (joined)
-        return Error::bad_value;
-    if (get<u64>(message, 1) != protocol.hash() || get<u16>(message, 13) != protocol.tick_hz()) {
-        refused = true;
-        refusal = Error::wrong_protocol;
-        return Error::none;
+    switch (static_cast<MessageKind>(kind & ~hash_wanted_bit)) {
+    case MessageKind::state:
+    case MessageKind::ends: return read_state(message);
+    default:
+        if ((message[0] & ~bundle_hash_bit) == bundle_kind)
+            return read_bundle(channel, message);
     }
-    clear();
-    begin_report();
-    newest_tick = settled_tick = welcome_tick = get<u32>(message, 9);
-    cell_steps = get<u32>(message, 15);
-    connected = joined = true;
-    return Error::none;
+    switch (static_cast<MessageKind>(kind)) {
+    case MessageKind::welcome: return read_welcome(message);
+    case MessageKind::reject: return read_reject(message);
+    case MessageKind::table: return read_table(message.subspan(1));
+    default: return Error::bad_value;
+    }
 }
 
 Error Client::Impl::read_state(Bytes message) {
@@ -157,11 +116,11 @@ Error Client::Impl::read_state(Bytes message) {
         ++stats.early_drops;
         return Error::none;
     }
-    if (message.size() < state_head_bytes)
-        return Error::truncated;
-    const u16 id = get<u16>(message, 1);
-    const Tick tick = get<u32>(message, 3);
-    const u8 settled_age = get<u8>(message, 7);
+    StateHeader head;
+    if (const Error error = read_state_header(message, head); error != Error::none)
+        return error;
+    const u16 id = head.id;
+    const Tick tick = head.tick;
     switch (acks.look_up(id)) {
     case AckLog::Seen::duplicate:
         ++stats.duplicates;
@@ -175,8 +134,8 @@ Error Client::Impl::read_state(Bytes message) {
         ++stats.late_drops;
         return Error::none;
     }
-    const Bytes content = message.subspan(state_head_bytes);
-    const bool ends = (static_cast<u8>(message[0]) & kind_mask) == kind_ends;
+    const Bytes content = message.subspan(state_header_bytes);
+    const bool ends = head.ends;
     Error error = ends ? check_ends(content) : stage(content, tick);
     if (error == Error::none && !ends && !within_limits(tick))
         error = Error::limit_reached;
@@ -199,15 +158,15 @@ Error Client::Impl::read_state(Bytes message) {
     else
         commit(tick);
     release_staged();
-    if (settled_age != never_settled) {
-        const Tick settled = tick - settled_age;
+    if (head.settled_age != never_settled) {
+        const Tick settled = tick - head.settled_age;
         const bool risen = !any_settled || tick_newer(settled, settled_tick);
         if (risen)
             settled_tick = settled;
         any_settled = true;
         if (risen && config.on_settled)
             config.on_settled(config.context, settled);
-        if (static_cast<u8>(message[0]) & wants_hash)
+        if (head.hash_wanted)
             report_hash(settled);
     }
     return Error::none;
@@ -291,11 +250,11 @@ u64 Client::Impl::state_hash() const {
     for (u32 i = 0; i < rings.count(); ++i) {
         const HeldChunk& chunk = rings.at(i);
         const RingVersion& live = chunk.live();
-        for (u32 c = 0; c < layout.component_count; ++c)
-            if (layout.components[c].opaque)
+        for (u32 c = 0; c < layout->component_count; ++c)
+            if (layout->components[c].opaque)
                 hashes[c] = chunk.opaque_hash + rings.opaque_index(c) * lane_count;
         if (const u64 lanes = shown_lanes(chunk))
-            sum += state_hash_lanes(layout, chunk.number, {&ChunkRings::occupants(live), live.blocks}, lanes, hashes);
+            sum += state_hash_lanes(*layout, chunk.number, {&ChunkRings::occupants(live), live.blocks}, lanes, hashes);
     }
     return sum;
 }
@@ -325,14 +284,8 @@ Error Client::receive(TimeUs now) {
 Error Client::send(TimeUs now) {
     Impl& impl = *impl_;
     Error error = Error::none;
-    if (impl.hello_due) {
-        std::byte hello[9] = {std::byte{kind_hello}};
-        detail::store_le64(hello + 1, impl.protocol.hash());
-        if (impl.backend.send(Channel::ordered, hello) == SendResult::accepted)
-            impl.hello_due = false;
-        else
-            error = Error::limit_reached;
-    }
+    if (impl.hello_due)
+        error = impl.send_hello();
     if (impl.joined && impl.acks.pending())
         if (const Error acks = impl.send_acks(); acks != Error::none)
             error = acks;
@@ -370,6 +323,7 @@ bool Client::frozen(Entity entity) const {
     return id && !impl_->index[impl_->index.find(id)].chunk;
 }
 
+const char* Client::problem() const { return impl_->problem; }
 bool Client::connected() const { return impl_->connected; }
 bool Client::joined() const { return impl_->joined; }
 Tick Client::newest_tick() const { return impl_->newest_tick; }

@@ -72,7 +72,7 @@ Error Client::Impl::stage_section(Bytes message, Bytes payload, StagedSection& s
     state.occupants = base.version ? &ChunkRings::occupants(*base.version) : &ChunkRings::no_occupants;
     state.blocks = base.version ? base.version->blocks : no_blocks;
     DecodedSection& decoded = scratch->decoded;
-    const Error error = decode_section(payload, cell_steps, state, base.held, scratch->buffers, decoded);
+    const Error error = decode_section(payload, cell_steps, state, base.held, *buffers, decoded);
     if (error == Error::no_baseline) {
         // R5: what is older than all that is kept of its lanes says nothing any more, so it needs no baseline. A section that
         // also has other lanes cannot be read without, since its bits depend on what was present.
@@ -92,7 +92,7 @@ Error Client::Impl::stage_section(Bytes message, Bytes payload, StagedSection& s
     section.spatial = decoded.spatial;
     section.origin[0] = decoded.origin[0];
     section.origin[1] = decoded.origin[1];
-    for (u32 c = 0; c < layout.component_count; ++c)
+    for (u32 c = 0; c < layout->component_count; ++c)
         if (decoded.listed >> c & 1) {
             section.blocks[c] = rings.stage_block(c, decoded.blocks[c]);
             section.owned |= 1u << c;
@@ -109,8 +109,8 @@ Error Client::Impl::stage_section(Bytes message, Bytes payload, StagedSection& s
 }
 
 Error Client::Impl::stage_opaque(Bytes message, const DecodedSection& decoded, StagedSection& section) {
-    for (u32 c = 0; c < layout.component_count; ++c) {
-        if (!layout.components[c].opaque || !(decoded.listed >> c & 1))
+    for (u32 c = 0; c < layout->component_count; ++c) {
+        if (!layout->components[c].opaque || !(decoded.listed >> c & 1))
             continue;
         for (u64 m = decoded.opaque_carried[c] & section.lanes; m; m &= m - 1) {
             const u32 lane = static_cast<u32>(std::countr_zero(m));
@@ -130,7 +130,7 @@ Error Client::Impl::stage_opaque(Bytes message, const DecodedSection& decoded, S
             }
             scratch->opaque.push_back(value);
             ++section.opaque_count;
-            if (!section.unapplied && !opaque_reads(c, bytes)) {
+            if (!section.unapplied && !(layout->unknown >> c & 1) && !opaque_reads(c, bytes)) {
                 section.unapplied = true;
                 ++stats.unapplied_opaque;
             }
@@ -141,7 +141,7 @@ Error Client::Impl::stage_opaque(Bytes message, const DecodedSection& decoded, S
 
 /// Tries the deserialize function, so that a refusal comes before anything is changed.
 bool Client::Impl::opaque_reads(u32 component, Bytes bytes) {
-    const ComponentInfo& info = *layout.components[component].info;
+    const ComponentInfo& info = *layout->components[component].info;
     const ComponentOps& ops = world.pool_of(info.id)->ops();
     ops.construct(scratch->object);
     const Error error = info.deserialize(scratch->object, bytes);

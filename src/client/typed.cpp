@@ -9,19 +9,23 @@ Entity Client::Impl::shown(NetId id) const {
 }
 
 Error Client::Impl::read_bundle(Channel channel, Bytes in) {
-    u64 hash = 0;
+    ProtocolHash hash;
     if (const Error error = read_bundle_head(in, hash); error != Error::none)
         return error;
-    if (hash != 0 && hash != protocol.hash()) {
+    if (hash != ProtocolHash{} && hash != spoken->hash()) {
         ++stats.typed.wrong_protocol;
         return Error::none;
     }
     while (!in.empty()) {
         Item item;
-        if (const Error error = read_item(protocol.messages(), in, item); error != Error::none)
+        if (const Error error = read_item(spoken->messages(), in, item); error != Error::none)
             return error;
         if (!dispatcher.arrives(*item.layout) || item.layout->info->options.channel != channel)
             return Error::bad_value;
+        if (item.layout->handler < 0) {
+            ++stats.typed.unknown;
+            continue;
+        }
         ++stats.typed.received;
         if (item.layout->info->options.independent || (!waiting.blocked(*item.layout) && ready(item)))
             deliver(item);
@@ -126,15 +130,19 @@ Error Client::Impl::flush_typed() {
 
 Error Client::send_typed(u16 type, const void* message) {
     Impl& impl = *impl_;
-    const MessageLayout* layout = impl.protocol.messages().find(type);
-    if (!layout || !(static_cast<u32>(layout->info->options.route) & static_cast<u32>(Route::to_server)))
+    const MessageTable& table = impl.spoken->messages();
+    const MessageLayout* layout = table.find(type);
+    if (!layout)
+        return impl.protocol.messages().find(type) ? Error::wrong_protocol : Error::bad_value;
+    if (!(static_cast<u32>(layout->info->options.route) & static_cast<u32>(Route::to_server)))
         return Error::bad_value;
     if (!impl.joined)
         return Error::no_connection;
     NetId references[FieldList::fields_max];
     for (u32 r = 0; r < layout->reference_count; ++r) {
         Entity entity;
-        std::memcpy(&entity, static_cast<const std::byte*>(message) + layout->references[r]->offset_bytes, sizeof entity);
+        if (layout->references[r]->offset_bytes != no_offset)
+            std::memcpy(&entity, static_cast<const std::byte*>(message) + layout->references[r]->offset_bytes, sizeof entity);
         references[r] = net_id(entity);
         if (entity && !references[r])
             return Error::bad_value;
@@ -150,7 +158,7 @@ Error Client::send_typed(u16 type, const void* message) {
         return Error::too_large;
     if (queue.size_bytes() + item_max > impl.config.typed_outgoing_bytes_max)
         return Error::limit_reached;
-    append_item(*layout, impl.protocol.messages().number(*layout), impl.newest_tick, references, {body.data(), body.size()}, queue.bytes());
+    append_item(*layout, table.number(*layout), impl.newest_tick, references, {body.data(), body.size()}, queue.bytes());
     ++impl.stats.typed.sent;
     return Error::none;
 }

@@ -7,7 +7,13 @@ namespace throng {
 class WaitingMessages {
 public:
     WaitingMessages(const MessageTable& table, Allocator allocator)
-        : table_(table), entries_(allocator), bytes_(allocator), waiting_of_(allocator) {
+        : entries_(allocator), bytes_(allocator), waiting_of_(allocator) {
+        set_table(table);
+    }
+    /// Those of another protocol come from now on. What waits is dropped.
+    void set_table(const MessageTable& table) {
+        clear();
+        table_ = &table;
         waiting_of_.resize(table.layouts.size());
     }
 
@@ -18,7 +24,7 @@ public:
     u32 size_bytes() const { return live_bytes_; }
     /// Whether a message of an ordered type must wait because an earlier one does.
     bool blocked(const MessageLayout& layout) const {
-        return layout.info->options.channel == Channel::ordered && waiting_of_[table_.number(layout)] > 0;
+        return layout.info->options.channel == Channel::ordered && waiting_of_[table_->number(layout)] > 0;
     }
 
     void add(const Item& item, TimeUs now);
@@ -36,7 +42,7 @@ public:
             const Entry entry = entries_[i];
             Item item;
             item.number = entry.number;
-            item.layout = &table_.layouts[entry.number];
+            item.layout = &table_->layouts[entry.number];
             u64& word = held[entry.number / 64];
             const u64 bit = u64(1) << entry.number % 64;
             const bool ordered = item.layout->info->options.channel == Channel::ordered;
@@ -59,11 +65,11 @@ private:
         u32 number = 0, offset = 0, bytes = 0; // payload in bytes_
         TimeUs since_us = 0;
     };
-    bool unreliable(const Entry& entry) const { return table_.layouts[entry.number].info->options.channel == Channel::unreliable; }
+    bool unreliable(const Entry& entry) const { return table_->layouts[entry.number].info->options.channel == Channel::unreliable; }
     void forget(const Entry& entry);
     void compact();
 
-    const MessageTable& table_;
+    const MessageTable* table_ = nullptr;
     Array<Entry> entries_;
     Array<std::byte> bytes_; // in the order of entries_, with gaps
     Array<u32> waiting_of_;  // by number

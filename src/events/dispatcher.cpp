@@ -50,13 +50,14 @@ Error Dispatcher::deliver(const Item& item, const Entity* references, const Send
     if (const Error error = read_body(layout, item.body, object_); error != Error::none)
         return error;
     for (u32 r = 0; r < layout.reference_count; ++r)
-        std::memcpy(static_cast<std::byte*>(object_) + layout.references[r]->offset_bytes, references + r, sizeof(Entity));
+        if (layout.references[r]->offset_bytes != no_offset)
+            std::memcpy(static_cast<std::byte*>(object_) + layout.references[r]->offset_bytes, references + r, sizeof(Entity));
     handled = call(layout, object_, sender);
     return Error::none;
 }
 
 bool Dispatcher::call(const MessageLayout& layout, const void* message, const Sender& sender) const {
-    const MessageHandler handler = handlers_[table_.number(layout)]; // a copy: it may set another
+    const MessageHandler handler = handlers_[static_cast<u32>(layout.handler)]; // a copy: it may set another
     if (handler.call)
         handler.call(handler, message, sender);
     return handler.call != nullptr;

@@ -5,12 +5,6 @@
 namespace throng {
 namespace {
 
-u64 value_code(const MessageField& field, const std::byte* message) {
-    i64 value = 0;
-    read_field(*field.info, field.column, &message, 1, &value);
-    return static_cast<u64>(value - field.low) & detail::low_bits(field.bits);
-}
-
 u32 write_reference(std::byte* out, NetId id) {
     const std::span<std::byte> room(out, message_reference_bytes_max);
     const u32 word = id.generation() | id.shard() << 24;
@@ -63,8 +57,8 @@ void append_item(const MessageLayout& layout, u32 number, Tick tick, const NetId
     out.append(body.data(), body.size());
 }
 
-Error read_bundle_head(Bytes& in, u64& hash) {
-    hash = 0;
+Error read_bundle_head(Bytes& in, ProtocolHash& hash) {
+    hash = {};
     if (in.empty())
         return Error::truncated;
     const bool hashed = (in[0] & bundle_hash_bit) != std::byte{0};
@@ -72,10 +66,10 @@ Error read_bundle_head(Bytes& in, u64& hash) {
         return Error::bad_value;
     in = in.subspan(1);
     if (hashed) {
-        if (in.size() < 8)
+        if (in.size() < hash_bytes)
             return Error::truncated;
-        hash = detail::load_le64(in.data());
-        in = in.subspan(8);
+        hash = read_hash(in.data());
+        in = in.subspan(hash_bytes);
     }
     return in.empty() ? Error::truncated : Error::none;
 }
@@ -128,7 +122,8 @@ Error read_body(const MessageLayout& layout, Bytes body, void* message) {
         i64 value = static_cast<i64>(code) + field.low;
         if (field.is_signed && field.bits < 64 && code >> (field.bits - 1))
             value = static_cast<i64>(code | ~detail::low_bits(field.bits));
-        write_field(*field.info, field.column, &row, 1, &value);
+        if (!field.column.unknown)
+            write_field(*field.info, field.column, &row, 1, &value);
     }
     reader.align();
     if (reader.failed())

@@ -15,6 +15,8 @@
 namespace throng {
 
 inline constexpr u32 lane_count = 64;
+/// FieldInfo::offset_bytes of a field of a server's protocol that this build lacks: it is read over.
+inline constexpr u32 no_offset = 0xffffffff;
 
 struct Column {
     u32 offset_bytes = 0;     // inside the block
@@ -28,6 +30,7 @@ struct Column {
     i8 group = -1;            // of Layout::groups; -1: coded by itself
     u8 position = 0;          // in the group
     i16 velocity_column = -1; // >= 0: extrapolated by that column ...
+    bool unknown = false;     // of a server's protocol: this build lacks the field
     i64 velocity_factor = 0;  // ... base + ((velocity * age * velocity_factor) >> 16)
     i64 quantum_min = 0;      // range: clamp bounds in steps
     i64 quantum_max = 0;
@@ -71,6 +74,7 @@ struct Layout {
     u32 group_count = 0;
     i32 spatial_component = -1;           // index, or -1
     i32 lasting_component = -1;           // of Lasting, or -1
+    u32 unknown = 0;                      // bit i: component i of a server's protocol, which this build lacks
     double spatial_step = 0;              // units
     i32 spatial_min = 0, spatial_max = 0; // bounds of the spatial axes, in steps
     u32 tick_hz = 20;

@@ -40,32 +40,53 @@ bool is_kind(Bytes message, MessageKind kind) { return !message.empty() && messa
 
 } // namespace
 
-void write_hello(std::byte* out, u64 protocol_hash) {
-    put(out, MessageKind::hello);
-    put(out + 1, protocol_hash);
+void write_hash(std::byte* out, const ProtocolHash& hash) {
+    put(out, hash.low);
+    put(out + 8, hash.high);
 }
-Error read_hello(Bytes message, u64& protocol_hash) {
+ProtocolHash read_hash(const std::byte* in) { return {get<u64>(in), get<u64>(in + 8)}; }
+
+void write_hello(std::byte* out, const Hello& hello) {
+    put(out, MessageKind::hello);
+    put(out + 1, hello.format_version);
+    write_hash(out + 5, hello.hash);
+}
+Error read_hello(Bytes message, Hello& hello) {
     if (message.size() != hello_bytes || !is_kind(message, MessageKind::hello))
         return Error::bad_value;
-    protocol_hash = get<u64>(message.data() + 1);
+    hello = {get<u32>(message.data() + 1), read_hash(message.data() + 5)};
     return Error::none;
 }
 void write_welcome(std::byte* out, const Welcome& welcome) {
     put(out, MessageKind::welcome);
-    put(out + 1, welcome.protocol_hash);
-    put(out + 9, welcome.tick);
-    put(out + 13, welcome.tick_hz);
-    put(out + 15, welcome.cell_steps);
+    write_hash(out + 1, welcome.hash);
+    put(out + 17, welcome.tick);
+    put(out + 21, welcome.tick_hz);
+    put(out + 23, welcome.cell_steps);
 }
 Error read_welcome(Bytes message, Welcome& welcome) {
     if (message.size() != welcome_bytes || !is_kind(message, MessageKind::welcome))
-        return Error::bad_value;
-    welcome = {get<u64>(message.data() + 1), get<u32>(message.data() + 9), get<u16>(message.data() + 13), get<u32>(message.data() + 15)};
+        return message.size() < welcome_bytes ? Error::truncated : Error::bad_value;
+    const std::byte* const in = message.data();
+    welcome = {read_hash(in + 1), get<u32>(in + 17), get<u16>(in + 21), get<u32>(in + 23)};
     return Error::none;
 }
-void write_reject(std::byte* out, RejectReason reason) {
+u32 write_reject(std::byte* out, const Reject& reject) {
+    const u32 text_bytes = static_cast<u32>(reject.text.size() < reject_text_max ? reject.text.size() : reject_text_max);
     put(out, MessageKind::reject);
-    put(out + 1, reason);
+    put(out + 1, reject.reason);
+    if (text_bytes > 0)
+        std::memcpy(out + 2, reject.text.data(), text_bytes);
+    return 2 + text_bytes;
+}
+Error read_reject(Bytes message, Reject& reject) {
+    if (message.size() < 2)
+        return Error::truncated;
+    const u8 reason = get<u8>(message.data() + 1);
+    if (!is_kind(message, MessageKind::reject) || message.size() > 2 + reject_text_max || reason < 1 || reason > reject_reason_max)
+        return Error::bad_value;
+    reject = {static_cast<RejectReason>(reason), {reinterpret_cast<const char*>(message.data()) + 2, message.size() - 2}};
+    return Error::none;
 }
 
 u32 write_state_header(std::byte* out, const StateHeader& header) {

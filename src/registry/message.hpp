@@ -5,23 +5,39 @@
 
 namespace throng {
 
-enum class MessageKind : u8 { hello = 1, welcome = 2, reject = 3, state = 4, ack = 5, ends = 7 };
+enum class MessageKind : u8 { hello = 1, welcome = 2, reject = 3, state = 4, ack = 5, ends = 7, table = 8 };
 inline constexpr u8 hash_wanted_bit = 0x80; // of the kind byte of a state message, or one of ends
 
 enum class RejectReason : u8 { protocol = 1, full = 2 };
+inline constexpr u8 reject_reason_max = 2;
 
+inline constexpr u32 hash_bytes = 16;
+void write_hash(std::byte* out, const ProtocolHash& hash);
+ProtocolHash read_hash(const std::byte* in);
+
+struct Hello {
+    u32 format_version = wire_format_version;
+    ProtocolHash hash; // the client's; or the server's, once it has read the server's table
+};
 struct Welcome {
-    u64 protocol_hash = 0;
+    ProtocolHash hash;
     Tick tick = 0;
     u16 tick_hz = 0;
     u32 cell_steps = 0;
 };
-inline constexpr u32 hello_bytes = 9, welcome_bytes = 19, reject_bytes = 2;
-void write_hello(std::byte* out, u64 protocol_hash);
-Error read_hello(Bytes message, u64& protocol_hash);
+struct Reject {
+    RejectReason reason = RejectReason::protocol;
+    std::string_view text; // for people
+};
+inline constexpr u32 hello_bytes = 5 + hash_bytes, welcome_bytes = 11 + hash_bytes, reject_text_max = 200;
+void write_hello(std::byte* out, const Hello& hello);
+Error read_hello(Bytes message, Hello& hello);
 void write_welcome(std::byte* out, const Welcome& welcome);
 Error read_welcome(Bytes message, Welcome& welcome);
-void write_reject(std::byte* out, RejectReason reason);
+/// `out` has room for 2 bytes and the text, of which reject_text_max bytes are written at most. Returns the bytes written.
+u32 write_reject(std::byte* out, const Reject& reject);
+/// The text is that of the message.
+Error read_reject(Bytes message, Reject& reject);
 
 struct StateHeader {
     u16 id = 0;

@@ -12,6 +12,7 @@ struct MessageField {
     u32 bits = 0;
     i64 low = 0;
     bool is_signed = false; // of whole integers: the top bit is the sign
+    u64 absent = 0;         // code that a sender writes who lacks the field: that of a message made from nothing
 };
 
 struct MessageLayout {
@@ -21,7 +22,11 @@ struct MessageLayout {
     const FieldInfo* references[FieldList::fields_max] = {};
     u32 reference_count = 0;
     u32 value_bytes = 0; // of the bit stream
+    i32 handler = -1;    // its place in this build's protocol, where it is found by; -1: this build lacks it
 };
+
+/// Code of a field in the bit stream.
+u64 value_code(const MessageField& field, const std::byte* message);
 
 inline constexpr u32 message_reference_bytes_max = 10; // see docs/wire.md
 inline constexpr u32 message_bytes_limit = 65536;

@@ -1,5 +1,6 @@
-#include "throng/protocol.hpp"
-#include "src/registry/message_table.hpp"
+// Registrations and what finish() derives from them: columns, messages.
+#include "src/registry/field_io.hpp"
+#include "src/registry/protocol_impl.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <bit>
@@ -74,38 +75,10 @@ void place_row_columns(Layout& layout) {
     make_groups(layout);
 }
 
-struct Protocol::Impl {
-    ProtocolConfig config;
-    ComponentInfo components[component_count_max];
-    u32 component_count = 0; // registered; may exceed the table until finish() refuses
-    Array<MessageInfo*> messages; // builders point to them
-    Layout layout;
-    MessageTable table;
-    u64 hash = 0;
-    bool finished = false;
-    char problem[160] = {};
-    ComponentInfo overflow; // where registrations beyond the table go
-
-    ~Impl() {
-        for (MessageInfo* info : messages)
-            delete info;
-    }
-    Error refuse(Error error, const char* name, const char* what, const char* kind = "component") {
-        std::snprintf(problem, sizeof problem, "%s \"%s\": %s", kind, name, what);
-        return error;
-    }
-    Error add_columns(LayoutComponent& out, const ComponentInfo& info);
-    /// Null, or what is wrong with the field.
-    const char* add_column(Column& column, const FieldInfo& field, i32 spatial_axis);
-    Error link_velocities();
-    Error add_messages();
-    const char* add_message(MessageLayout& out, const MessageInfo& info);
-    void hash_messages(XXH3_state_t* state) const;
-    void compute_hash();
-};
-
 namespace {
 constexpr double quantum_limit = 2147483000.0;
+constexpr const char* opaque_problem = "an opaque component needs two functions and 1 to 65536 bytes";
+constexpr const char* velocity_problem = "extrapolated_by needs Range fields of the velocity component";
 
 u32 integer_bytes(FieldType type) {
     switch (type) {
@@ -150,8 +123,15 @@ static const char* wrong_names(const FieldList& list) {
     return nullptr;
 }
 
+Error Protocol::Impl::refuse(Error error, const char* name, const char* what, const char* kind) {
+    std::snprintf(problem, sizeof problem, "%s \"%s\": %s", kind, name, what);
+    return error;
+}
+
 Protocol::Protocol(ProtocolConfig config) : impl_(new Impl) {
     impl_->config = config;
+    if (!config.dictionary.empty())
+        impl_->dictionary_hash = XXH3_64bits(config.dictionary.data(), config.dictionary.size());
     std::memset(impl_->layout.index_of, 0xff, sizeof impl_->layout.index_of);
 }
 Protocol::~Protocol() { delete impl_; }
@@ -174,8 +154,14 @@ MessageInfo* Protocol::add_message(const char* name, u16 type) {
     return info;
 }
 
+void Protocol::custom(std::string_view data) {
+    THRONG_ASSERT(!impl_->finished);
+    impl_->custom_hash = XXH3_64bits_withSeed(data.data(), data.size(), impl_->custom_hash);
+}
+
 const char* Protocol::Impl::add_column(Column& column, const FieldInfo& field, i32 spatial_axis) {
     u32 bytes = 2;
+    column.unknown = field.offset_bytes == no_offset;
     switch (field.kind) {
     case FieldKind::range: {
         const Range& r = field.range;
@@ -216,8 +202,8 @@ Error Protocol::Impl::add_columns(LayoutComponent& out, const ComponentInfo& inf
         return refuse(Error::limit_reached, info.name, "more than 16 fields");
     if (const char* wrong = wrong_names(info))
         return refuse(Error::bad_value, info.name, wrong);
-    if (out.opaque && (info.opaque_bytes_max > opaque_bytes_max || !info.serialize || !info.deserialize))
-        return refuse(Error::bad_value, info.name, "an opaque component needs two functions and 1 to 65536 bytes");
+    if (out.opaque && info.opaque_bytes_max > opaque_bytes_max)
+        return refuse(Error::bad_value, info.name, opaque_problem);
     if (out.opaque && info.field_count > 0)
         return refuse(Error::bad_value, info.name, "an opaque component has no fields");
     out.spatial = info.spatial_fields[0] != -1;
@@ -230,11 +216,7 @@ Error Protocol::Impl::add_columns(LayoutComponent& out, const ComponentInfo& inf
             return refuse(Error::bad_value, info.name, "both spatial axes need the same Range");
         if (layout.spatial_component >= 0)
             return refuse(Error::bad_value, info.name, "a protocol has one spatial component");
-        const Range& r = info.fields[a].range;
         layout.spatial_component = static_cast<i32>(&out - layout.components);
-        layout.spatial_step = r.step;
-        layout.spatial_min = static_cast<i32>(std::nearbyint(r.min / r.step));
-        layout.spatial_max = static_cast<i32>(std::nearbyint(r.max / r.step));
     }
     u32 offset = block_header_bytes;
     for (u32 f = 0; f < info.field_count; ++f) {
@@ -254,33 +236,50 @@ Error Protocol::Impl::add_columns(LayoutComponent& out, const ComponentInfo& inf
         out.references |= info.fields[f].kind == FieldKind::reference;
     }
     out.block_bytes = (offset + 63) & ~63u;
+    if (out.spatial) {
+        const Column& axis = layout.columns[out.first_column + static_cast<u32>(info.spatial_fields[0])];
+        layout.spatial_step = axis.step;
+        layout.spatial_min = static_cast<i32>(axis.quantum_min);
+        layout.spatial_max = static_cast<i32>(axis.quantum_max);
+    }
     return Error::none;
 }
 
-/// Finds the velocity columns of extrapolated components. The factor turns (velocity steps * ticks) into 2^-16 position steps.
-Error Protocol::Impl::link_velocities() {
+/// The velocity columns of the extrapolated component, as it was registered here.
+Error Protocol::Impl::find_velocities() {
     for (u32 c = 0; c < layout.component_count; ++c) {
         const ComponentInfo& info = *layout.components[c].info;
-        if (info.extrapolated_by == 0xffff)
+        if (info.extrapolated_by == no_component)
             continue;
         const i32 source = layout.index_of[info.extrapolated_by & 0xff];
         if (!layout.components[c].spatial || source < 0)
             return refuse(Error::bad_value, info.name, "extrapolated_by needs spatial axes and a registered velocity component");
         const LayoutComponent& velocity = layout.components[source];
         for (u32 axis = 0; axis < 2; ++axis) {
-            Column& column = layout.columns[layout.components[c].first_column + static_cast<u32>(info.spatial_fields[axis])];
-            for (u32 f = 0; f < velocity.column_count; ++f) {
-                const Column& candidate = layout.columns[velocity.first_column + f];
-                if (velocity.info->fields[f].offset_bytes != info.extrapolated_offsets[axis] ||
-                    velocity.info->fields[f].kind != FieldKind::range || candidate.spatial_axis >= 0)
-                    continue;
-                column.velocity_column = static_cast<i16>(velocity.first_column + f);
-                column.velocity_factor =
-                    static_cast<i64>(std::nearbyint(candidate.step / config.tick_hz / column.step * 65536.0));
-            }
-            if (column.velocity_column < 0 || column.velocity_factor > (i64(1) << 24))
-                return refuse(Error::bad_value, info.name, "extrapolated_by needs Range fields of the velocity component");
+            for (u32 f = 0; f < velocity.column_count; ++f)
+                if (velocity.info->fields[f].offset_bytes == info.extrapolated_offsets[axis])
+                    velocity_columns[axis] = static_cast<i16>(velocity.first_column + f);
+            if (velocity_columns[axis] < 0)
+                return refuse(Error::bad_value, info.name, velocity_problem);
         }
+    }
+    return Error::none;
+}
+
+/// The factor turns (velocity steps * ticks) into 2^-16 position steps.
+Error Protocol::Impl::link_velocities() {
+    if (velocity_columns[0] < 0)
+        return Error::none;
+    const LayoutComponent& component = layout.components[layout.spatial_component];
+    for (u32 axis = 0; axis < 2; ++axis) {
+        Column& column = layout.columns[component.first_column + static_cast<u32>(component.info->spatial_fields[axis])];
+        const Column& velocity = layout.columns[velocity_columns[axis]];
+        const double factor = std::nearbyint(velocity.step / config.tick_hz / column.step * 65536.0);
+        if (layout.components[velocity.component].info->fields[velocity.field].kind != FieldKind::range || velocity.spatial_axis >= 0 ||
+            !(factor <= double(1 << 24)))
+            return refuse(Error::bad_value, component.info->name, velocity_problem);
+        column.velocity_column = velocity_columns[axis];
+        column.velocity_factor = static_cast<i64>(factor);
     }
     return Error::none;
 }
@@ -296,8 +295,6 @@ const char* Protocol::Impl::add_message(MessageLayout& out, const MessageInfo& i
         return "an independent message waits for nothing";
     if (options.waits_for_tick && options.route == Route::to_server)
         return "a message to the server has no tick to wait for";
-    if (info.has_rest && (!info.serialize || !info.deserialize))
-        return "the rest needs two functions";
     out.info = &info;
     u32 bits = 0;
     for (u32 f = 0; f < info.field_count; ++f) {
@@ -335,8 +332,6 @@ Error Protocol::Impl::add_messages() {
         return refuse(Error::limit_reached, messages[message_count_max]->name, "more than 256 messages", "message");
     for (u32 m = 0; m < messages.size(); ++m) {
         const MessageInfo& info = *messages[m];
-        if (table.find(info.type))
-            return refuse(Error::bad_value, info.name, "registered twice", "message");
         for (u32 other = 0; other < m; ++other)
             if (std::strcmp(info.name, messages[other]->name) == 0)
                 return refuse(Error::bad_value, info.name, "the name is taken", "message");
@@ -344,110 +339,122 @@ Error Protocol::Impl::add_messages() {
             return refuse(Error::limit_reached, info.name, "more than 16 fields", "message");
         if (const char* wrong = wrong_names(info))
             return refuse(Error::bad_value, info.name, wrong, "message");
-        if (const char* wrong = add_message(table.layouts.emplace_back(), info))
+        MessageLayout& layout_of = message_table.layouts.emplace_back();
+        layout_of.handler = static_cast<i32>(m);
+        if (const char* wrong = add_message(layout_of, info))
             return refuse(Error::bad_value, info.name, wrong, "message");
-        if (info.type >= table.index_of.size())
-            table.index_of.resize(info.type + 1u, i16(-1));
-        table.index_of[info.type] = static_cast<i16>(m);
-        table.object_bytes_max = info.size_bytes > table.object_bytes_max ? info.size_bytes : table.object_bytes_max;
-        table.object_alignment_max = info.alignment > table.object_alignment_max ? info.alignment : table.object_alignment_max;
+        message_table.object_bytes_max = std::max(message_table.object_bytes_max, info.size_bytes);
+        message_table.object_alignment_max = std::max(message_table.object_alignment_max, info.alignment);
+        if (info.type == no_message_type)
+            continue;
+        if (info.type >= message_table.index_of.size())
+            message_table.index_of.resize(info.type + 1u, i16(-1));
+        message_table.index_of[info.type] = static_cast<i16>(m);
     }
     return Error::none;
 }
 
-/// Nothing where there are none, so that a protocol without messages has the hash it would have without the feature.
-void Protocol::Impl::hash_messages(XXH3_state_t* state) const {
-    const auto add = [&](const auto& value) { XXH3_64bits_update(state, &value, sizeof value); };
-    for (const MessageLayout& message : table.layouts) {
-        const MessageInfo& info = *message.info;
-        XXH3_64bits_update(state, info.name, std::strlen(info.name) + 1);
-        add(info.options.channel);
-        add(info.options.route);
-        add(info.options.independent);
-        add(info.options.waits_for_tick);
-        add(info.options.bytes_max);
-        add(info.has_rest);
-        add(message.reference_count);
-        add(message.value_count);
-        for (u32 v = 0; v < message.value_count; ++v) {
-            const MessageField& value = message.values[v];
-            add(value.info->kind);
-            add(value.bits);
-            add(value.low);
-            add(value.column.step);
-            add(value.is_signed);
-        }
-    }
+u64 value_code(const MessageField& field, const std::byte* message) {
+    if (field.column.unknown)
+        return field.absent;
+    i64 value = 0;
+    read_field(*field.info, field.column, &message, 1, &value);
+    return static_cast<u64>(value - field.low) & detail::low_bits(field.bits);
 }
 
-void Protocol::Impl::compute_hash() {
-    XXH3_state_t* state = XXH3_createState();
-    XXH3_64bits_reset(state);
-    const auto add = [&](const auto& value) { XXH3_64bits_update(state, &value, sizeof value); };
-    add(wire_format_version);
-    add(config.tick_hz);
-    add(config.wide_cells);
-    for (u32 c = 0; c < layout.component_count; ++c) {
+/// What a client writes that lacks a field: its value in a message made from nothing.
+void Protocol::Impl::set_defaults(MessageLayout& message) {
+    const MessageInfo& info = *message.info;
+    const std::align_val_t alignment{info.alignment};
+    auto* const object = static_cast<std::byte*>(::operator new(info.size_bytes, alignment));
+    info.construct(object);
+    for (u32 v = 0; v < message.value_count; ++v)
+        message.values[v].absent = value_code(message.values[v], object);
+    info.destroy(object);
+    ::operator delete(object, alignment);
+}
+
+Error Protocol::Impl::check_types() {
+    if (component_count > component_count_max)
+        return refuse(Error::limit_reached, overflow.name, "more than 32 components");
+    for (u32 c = 0; c < component_count; ++c) {
         const ComponentInfo& info = components[c];
-        XXH3_64bits_update(state, info.name, std::strlen(info.name) + 1);
-        add(info.opaque_bytes_max);
-        add(info.field_count);
-        for (u32 f = 0; f < info.field_count; ++f) {
-            const Column& column = layout.columns[layout.components[c].first_column + f];
-            add(info.fields[f].kind);
-            add(column.element_bytes);
-            add(column.angle_bits);
-            add(column.quantum_min);
-            add(column.quantum_max);
-            add(column.step);
-            add(column.spatial_axis);
-            add(column.velocity_column);
-            add(column.velocity_factor);
-        }
+        bool again = info.id >= std::size(layout.index_of);
+        for (u32 other = 0; other < c; ++other)
+            again |= components[other].id == info.id;
+        if (again)
+            return refuse(Error::bad_value, info.name, "registered twice");
+        if (info.opaque_bytes_max > 0 && (!info.serialize || !info.deserialize))
+            return refuse(Error::bad_value, info.name, opaque_problem);
     }
-    hash_messages(state);
-    XXH3_64bits_update(state, config.dictionary.data(), config.dictionary.size());
-    hash = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
+    for (u32 m = 0; m < messages.size(); ++m) {
+        const MessageInfo& info = *messages[m];
+        for (u32 other = 0; other < m; ++other)
+            if (messages[other]->type == info.type)
+                return refuse(Error::bad_value, info.name, "registered twice", "message");
+        if (info.has_rest && (!info.serialize || !info.deserialize))
+            return refuse(Error::bad_value, info.name, "the rest needs two functions", "message");
+    }
+    return Error::none;
+}
+
+Error Protocol::Impl::derive() {
+    if (config.tick_hz < 1 || config.tick_hz > 1000)
+        return refuse(Error::bad_value, "", "tick_hz is 1 to 1000");
+    layout.component_count = component_count;
+    layout.tick_hz = config.tick_hz;
+    for (u32 c = 0; c < component_count; ++c) {
+        const ComponentInfo& info = components[c];
+        for (u32 other = 0; other < c; ++other)
+            if (std::strcmp(info.name, components[other].name) == 0)
+                return refuse(Error::bad_value, info.name, "the name is taken");
+        if (info.id == no_component) {
+            layout.unknown |= 1u << c;
+        } else {
+            layout.index_of[info.id] = static_cast<i16>(c);
+            if (info.id == detail::known_component_id<Lasting, default_max_components>())
+                layout.lasting_component = static_cast<i32>(c);
+        }
+        if (const Error error = add_columns(layout.components[c], info); error != Error::none)
+            return error;
+    }
+    if (const Error error = find_velocities(); error != Error::none)
+        return error;
+    if (const Error error = link_velocities(); error != Error::none)
+        return error;
+    place_row_columns(layout);
+    return add_messages();
 }
 
 Error Protocol::finish() {
     THRONG_ASSERT(!impl_->finished);
     Impl& impl = *impl_;
-    Layout& layout = impl.layout;
-    if (impl.config.tick_hz < 1 || impl.config.tick_hz > 1000)
-        return impl.refuse(Error::bad_value, "", "tick_hz is 1 to 1000");
-    if (impl.component_count > component_count_max)
-        return impl.refuse(Error::limit_reached, impl.overflow.name, "more than 32 components");
-    layout.component_count = impl.component_count;
-    layout.tick_hz = impl.config.tick_hz;
-    for (u32 c = 0; c < impl.component_count; ++c) {
-        const ComponentInfo& info = impl.components[c];
-        if (info.id >= 256 || layout.index_of[info.id] >= 0)
-            return impl.refuse(Error::bad_value, info.name, "registered twice");
-        for (u32 other = 0; other < c; ++other)
-            if (std::strcmp(info.name, impl.components[other].name) == 0)
-                return impl.refuse(Error::bad_value, info.name, "the name is taken");
-        layout.index_of[info.id] = static_cast<i16>(c);
-        if (info.id == detail::known_component_id<Lasting, default_max_components>())
-            layout.lasting_component = static_cast<i32>(c);
-        if (const Error error = impl.add_columns(layout.components[c], info); error != Error::none)
-            return error;
-    }
-    if (const Error error = impl.link_velocities(); error != Error::none)
+    if (const Error error = impl.check_types(); error != Error::none)
         return error;
-    place_row_columns(layout);
-    if (const Error error = impl.add_messages(); error != Error::none)
+    if (const Error error = impl.derive(); error != Error::none)
         return error;
-    impl.compute_hash();
+    for (MessageLayout& message : impl.message_table.layouts)
+        impl.set_defaults(message);
+    impl.write_table();
     impl.finished = true;
     return Error::none;
 }
 
+Error Protocol::read_table(std::span<const std::byte> table, const Protocol& own) {
+    THRONG_ASSERT(!impl_->finished && own.impl_->finished);
+    const Error error = impl_->read_table(table, *own.impl_);
+    impl_->finished = error == Error::none;
+    return error;
+}
+
 const char* Protocol::problem() const { return impl_->problem; }
-u64 Protocol::hash() const {
+ProtocolHash Protocol::hash() const {
     THRONG_ASSERT(impl_->finished);
     return impl_->hash;
+}
+std::span<const std::byte> Protocol::table() const {
+    THRONG_ASSERT(impl_->finished);
+    return {impl_->table.data(), impl_->table.size()};
 }
 u32 Protocol::tick_hz() const { return impl_->config.tick_hz; }
 std::span<const ComponentInfo> Protocol::components() const { return {impl_->components, impl_->layout.component_count}; }
@@ -458,7 +465,7 @@ const Layout& Protocol::layout() const {
 }
 const MessageTable& Protocol::messages() const {
     THRONG_ASSERT(impl_->finished);
-    return impl_->table;
+    return impl_->message_table;
 }
 
 } // namespace throng

@@ -40,7 +40,7 @@ public:
     Error write() {
         text(magic);
         integer(binary_version, 2);
-        integer(source_.protocol.hash(), 8);
+        integer(source_.protocol.hash().low, 8);
         varint(static_cast<u32>(source_.entities.size()));
         const u32 count_at = out_.size();
         integer(0, 1);
@@ -167,7 +167,7 @@ public:
             return refuse(Error::unsupported, magic.size(), "another version of the format");
         if (const Error error = integer(hash, 8); error != Error::none)
             return error;
-        input_.report.same_protocol = hash == input_.protocol.hash();
+        input_.report.same_protocol = hash == input_.protocol.hash().low;
         const std::size_t count_at = offset();
         if (const Error error = varint(entity_count); error != Error::none)
             return error;

@@ -167,7 +167,7 @@ private:
         u64 hash = 0;
         for (const std::byte byte : opaque_)
             hash = hash << 8 | static_cast<u64>(byte);
-        input_.report.same_protocol = hash == input_.protocol.hash();
+        input_.report.same_protocol = hash == input_.protocol.hash().low;
         return Error::none;
     }
     Error read_end(u32 entity_count) {
@@ -373,7 +373,7 @@ Error write_json(SceneSource& source, Array<std::byte>& out) {
     json_put(out, "{\n\"throng_scene\":");
     json_put_number(out, json_version);
     json_put(out, ",\n\"protocol\":\"");
-    json_put_hex_number(out, source.protocol.hash(), 16);
+    json_put_hex_number(out, source.protocol.hash().low, 16);
     json_put(out, "\",\n\"entities\":[");
     for (u32 id = 0; id < source.entities.size(); ++id) {
         json_put(out, id > 0 ? ",\n{" : "\n{");

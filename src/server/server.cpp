@@ -22,12 +22,14 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       fresh(c.allocator), touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
       lasting_ended(c.allocator), rule_changes(w),
-      homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), outbox(c.allocator),
+      homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), table_message(c.allocator), outbox(c.allocator),
       dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator), client_counts(c.allocator),
       keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator),
       key_starts(c.allocator), key_order(c.allocator), payload_blocks(TickArena::block_bytes, c.allocator), workers(c.allocator) {
     if (!executor)
         executor = own_executor.get();
+    table_message.push_back(static_cast<std::byte>(MessageKind::table));
+    table_message.append(p.table().data(), static_cast<u32>(p.table().size()));
     workers.reserve(executor->worker_count());
     for (u32 i = 0; i < executor->worker_count(); ++i) {
         workers.push_back(WorkerState(payload_blocks, c.allocator));
@@ -118,16 +120,16 @@ struct Receiver final : ServerBackendSink {
     ServerState& state;
 
     /// Says why, and disconnects some ticks later: a message sent just before a disconnect would be discarded.
-    void reject(ClientId id, RejectReason reason) {
-        std::byte message[reject_bytes];
-        write_reject(message, reason);
-        (void)state.backend.send(id, Channel::ordered, message);
+    void reject(ClientId id, const Reject& reason) {
+        std::byte message[2 + reject_text_max];
+        const u32 bytes = write_reject(message, reason);
+        (void)state.backend.send(id, Channel::ordered, {message, bytes});
         state.closing.push_back({id, state.tick + Server::closing_ticks});
     }
 
     void on_connect(ClientId id) override {
         if (id >= state.config.clients_max) {
-            reject(id, RejectReason::full);
+            reject(id, {RejectReason::full, "the server is full"});
             state.pending_limits |= limit_clients;
             return;
         }
@@ -172,18 +174,17 @@ struct Receiver final : ServerBackendSink {
     ClientInput& input(ClientId id) const { return state.client_counts[id].input; }
 
     Error hello(ClientId id, Bytes message) {
-        u64 hash = 0;
-        if (const Error error = read_hello(message, hash); error != Error::none)
+        Hello hello;
+        if (const Error error = read_hello(message, hello); error != Error::none)
             return error;
         ClientState& client = state.clients[id];
         if (client.joined)
             return Error::bad_value;
-        if (hash != state.protocol.hash()) {
-            reject(id, RejectReason::protocol);
-            reset_client(state, id);
-            return Error::wrong_protocol;
-        }
-        Welcome welcome{hash, state.tick, static_cast<u16>(state.layout.tick_hz), 0};
+        if (hello.format_version != wire_format_version)
+            return other_protocol(id, "another wire format version");
+        if (hello.hash != state.protocol.hash())
+            return client.table_told ? other_protocol(id, "another protocol") : tell_table(id);
+        Welcome welcome{hello.hash, state.tick, static_cast<u16>(state.layout.tick_hz), 0};
         if (state.layout.spatial_component >= 0)
             welcome.cell_steps = static_cast<u32>(state.grid.cell_steps());
         std::byte out[welcome_bytes];
@@ -202,6 +203,23 @@ struct Receiver final : ServerBackendSink {
         ++state.joined_count;
         if (state.events.on_join)
             state.events.on_join(state.events.context, id);
+        return Error::none;
+    }
+
+    Error other_protocol(ClientId id, std::string_view text) {
+        reject(id, {RejectReason::protocol, text});
+        reset_client(state, id);
+        return Error::wrong_protocol;
+    }
+
+    /// It is the client that adapts: it learns what there is, and says hello again with our hash, or with its own once more.
+    Error tell_table(ClientId id) {
+        const Array<std::byte>& table = state.table_message;
+        if (table.size() > 1 + protocol_table_bytes_max || table.size() > state.backend.message_bytes_max(Channel::ordered))
+            return other_protocol(id, "another protocol, and the table is too large to tell");
+        if (state.backend.send(id, Channel::ordered, {table.data(), table.size()}) != SendResult::accepted)
+            return Error::limit_reached;
+        state.clients[id].table_told = true;
         return Error::none;
     }
 
@@ -237,7 +255,7 @@ struct Receiver final : ServerBackendSink {
         if (!state.clients[id].joined)
             return Error::bad_value;
         const u64 connection = state.clients[id].connected_sequence;
-        u64 hash = 0;
+        ProtocolHash hash;
         if (const Error error = read_bundle_head(in, hash); error != Error::none)
             return error;
         // A handler may disconnect the client.

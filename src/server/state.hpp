@@ -135,6 +135,7 @@ struct alignas(64) ClientState {
     u64 connected_sequence = 0, joined_sequence = 0, left_sequence = ~u64(0);
     Array<u32> typed;     // of this tick, those to it alone, to a group, or of departed entities
     ItemQueue backlog[2]; // unordered, ordered: what the backend has refused
+    bool table_told = false;
     Tick typed_tick = 0;    // of typed_received
     u32 typed_received = 0; // since that tick
     bool overflowed = false;  // backlog beyond its limit: disconnected after the tick
@@ -281,6 +282,7 @@ struct ServerState {
     };
     Array<Closing> closing;     // refused clients, and those to be disconnected after a flush
     Array<ClientId> overflowed; // disconnected in the last tick: on_leave is called in receive
+    Array<std::byte> table_message; // for clients of other protocols
     TypedOutbox outbox;
     Dispatcher dispatcher; // of messages from clients
     TypedCounts typed;     // since the last report, serial parts

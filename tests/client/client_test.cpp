@@ -19,9 +19,10 @@ TEST_SUITE("client") {
         CHECK_FALSE(s.client->joined());
         CHECK(s.client->send(0) == Error::none);
         REQUIRE(s.backend.sent_count == 1);
-        u64 hash = 0;
-        CHECK(read_hello(s.backend.sent[0], hash) == Error::none);
-        CHECK(hash == s.protocol->hash());
+        Hello hello;
+        CHECK(read_hello(s.backend.sent[0], hello) == Error::none);
+        CHECK(hello.format_version == wire_format_version);
+        CHECK(hello.hash == s.protocol->hash());
         CHECK(s.client->stats().early_drops == 1);
         CHECK(s.receive(s.server.welcome(99)) == Error::none);
         CHECK(s.client->joined());
@@ -40,18 +41,36 @@ TEST_SUITE("client") {
         CHECK(s.client->send(0) == Error::none);
         CHECK(s.backend.sent_count == 1);
     }
-    TEST_CASE("another protocol or a reject ends the session") {
+    TEST_CASE("another tick rate, or a reject, ends the session") {
         Setup s({}, false);
         auto welcome = s.server.welcome(100);
-        welcome[1] ^= std::byte{1};
+        welcome[21] ^= std::byte{1};
         CHECK(s.receive(welcome) == Error::wrong_protocol);
+        CHECK(std::string(s.client->problem()) == "the welcome is of another protocol");
         CHECK(s.receive(s.server.welcome(100)) == Error::wrong_protocol);
         CHECK_FALSE(s.client->joined());
         s.backend.connect = true;
         CHECK(s.client->receive(0) == Error::none);
-        std::vector<std::byte> reject(reject_bytes);
-        write_reject(reject.data(), RejectReason::full);
-        CHECK(s.receive(reject) == Error::limit_reached);
+        CHECK(s.client->problem()[0] == 0);
+        std::byte reject[2 + reject_text_max];
+        const u32 bytes = write_reject(reject, {RejectReason::full, "the server is full"});
+        CHECK(s.receive({reject, reject + bytes}) == Error::limit_reached);
+        CHECK(std::string(s.client->problem()) == "the server is full");
+    }
+    TEST_CASE("a welcome of another protocol waits for the table") {
+        Setup s({}, false);
+        auto welcome = s.server.welcome(100);
+        welcome[1] ^= std::byte{1};
+        CHECK(s.receive(welcome) == Error::none);
+        CHECK_FALSE(s.client->joined());
+        std::vector<std::byte> table{std::byte{8}};
+        table.insert(table.end(), s.protocol->table().begin(), s.protocol->table().end());
+        CHECK(s.receive(table) == Error::wrong_protocol); // of yet another one
+        CHECK_FALSE(s.client->joined());
+        s.backend.connect = true;
+        CHECK(s.client->receive(0) == Error::none);
+        CHECK(s.receive(s.server.welcome(100)) == Error::none);
+        CHECK(s.client->joined());
     }
     TEST_CASE("spawn, change, despawn") {
         Setup s;

@@ -13,7 +13,7 @@ struct B {
     i32 value = 0;
 };
 template <class F>
-u64 hash_of(F&& add) {
+ProtocolHash hash_of(F&& add) {
     Protocol protocol;
     add(protocol);
     REQUIRE(protocol.finish() == Error::none);
@@ -83,7 +83,7 @@ TEST_SUITE("events") {
 
     TEST_CASE("the protocol hash covers each property of a message, and their order") {
         const auto base = [](Protocol& p) { p.message<A>("a").field(&A::value); };
-        const u64 hash = hash_of(base);
+        const ProtocolHash hash = hash_of(base);
         CHECK(hash == hash_of(base));
         CHECK(hash != hash_of([](Protocol&) {}));
         CHECK(hash != hash_of([](Protocol& p) { p.message<A>("b").field(&A::value); }));

@@ -1,5 +1,6 @@
 #pragma once
-// The protocol of the client and server targets and of the recorder of their inputs: every kind of field, and opaque bytes.
+// The protocol of the client and server targets and of the recorder of their inputs: every kind of field, and opaque bytes. And a newer
+// build of it, which has more of everything.
 #include "throng/typed.hpp"
 #include <cstdlib>
 #include <cstring>
@@ -17,11 +18,17 @@ struct Life {
     bool angry = false;
     float yaw = 0;
     Entity target;
+    i16 mana = 0; // newer
 };
 struct Note {
     u8 size_bytes = 0;
     u8 bytes[40] = {};
 };
+struct Glow { // newer
+    u32 hue = 0;
+    Entity source;
+};
+struct Smell : Note {}; // newer
 
 inline u32 write_note(const void* component, std::span<std::byte> out) {
     const Note& note = *static_cast<const Note*>(component);
@@ -46,6 +53,10 @@ struct Hit {
     float damage = 0, angle = 0;
     i16 delta = 0;
     bool critical = false;
+    u8 style = 3; // newer
+};
+struct Whisper { // newer
+    u32 volume = 0;
 };
 struct Say {
     Entity speaker;
@@ -63,7 +74,7 @@ inline Error read_said(void* message, std::span<const std::byte> in) {
 }
 inline Hit some_hit(u32 number, Entity target, Entity source) {
     return {target,         source, static_cast<float>(number) * 7 - 20, static_cast<float>(number), static_cast<i16>(number * 999),
-            number % 2 == 0};
+            number % 2 == 0, static_cast<u8>(number)};
 }
 inline Say some_say(u32 number, Entity speaker) {
     Say say{speaker, {}};
@@ -77,25 +88,36 @@ inline constexpr Tick welcome_tick = 100;
 
 struct FuzzProtocol {
     Protocol protocol;
-    FuzzProtocol() {
+    explicit FuzzProtocol(bool newer = false) {
         const Range map{-1000, 1000, 0.01};
+        if (newer) {
+            protocol.component<Glow>("glow").field(&Glow::hue).field(&Glow::source);
+            protocol.opaque<Smell>("smell", sizeof(Note::bytes), write_note, read_note);
+        }
         protocol.component<Place>("place")
             .field(&Place::x, map)
             .field(&Place::z, map)
             .spatial(&Place::x, &Place::z)
             .extrapolated_by(&Speed::x, &Speed::z);
         protocol.component<Speed>("speed").field(&Speed::x, Range{-20, 20, 0.01}).field(&Speed::z, Range{-20, 20, 0.01});
-        protocol.component<Life>("life").field(&Life::hp, "hp").field(&Life::angry, "angry").field(&Life::yaw, Angle{10}, "yaw")
-            .field(&Life::target);
+        auto life = protocol.component<Life>("life");
+        life.field(&Life::hp, "hp").field(&Life::angry, "angry").field(&Life::yaw, Angle{newer ? 12u : 10u}, "yaw");
+        life.field(&Life::target);
+        if (newer)
+            life.field(&Life::mana, "mana");
         protocol.opaque<Note>("note", sizeof(Note::bytes), write_note, read_note);
         constexpr Channel channel = Channel::unreliable;
-        protocol.message<Hit>("hit", {.channel = channel, .route = Route::both, .waits_for_tick = true})
-            .field(&Hit::target)
+        if (newer)
+            protocol.message<Whisper>("whisper", {.channel = channel}).field(&Whisper::volume);
+        auto hit = protocol.message<Hit>("hit", {.channel = channel, .route = Route::both, .waits_for_tick = true});
+        hit.field(&Hit::target)
             .field(&Hit::damage, Range{-10, 90, 0.25})
             .field(&Hit::angle, Angle{9})
             .field(&Hit::delta)
             .field(&Hit::source)
             .field(&Hit::critical);
+        if (newer)
+            hit.field(&Hit::style);
         protocol.message<Say>("say", {.channel = channel, .route = Route::both, .bytes_max = 60})
             .field(&Say::speaker)
             .rest(write_said, read_said);

@@ -19,12 +19,37 @@ bool same(Bytes a, Bytes b) {
 }
 
 bool hello(Bytes in) {
-    u64 hash = 0;
-    if (read_hello(in, hash) != Error::none)
+    Hello read;
+    if (read_hello(in, read) != Error::none)
         return false;
     std::byte out[hello_bytes];
-    write_hello(out, hash);
+    write_hello(out, read);
     require(same(in, out));
+    return true;
+}
+
+bool reject(Bytes in) {
+    Reject read;
+    if (read_reject(in, read) != Error::none)
+        return false;
+    std::byte out[2 + reject_text_max];
+    require(same(in, {out, write_reject(out, read)}));
+    return true;
+}
+
+/// What can be read is written again to the same bytes, and read again by a second reader.
+bool table(Bytes in) {
+    static fuzz::FuzzProtocol fixture;
+    Protocol theirs;
+    const Error error = theirs.read_table(in, fixture.protocol);
+    if (error != Error::none) {
+        require(error != Error::wrong_protocol || theirs.problem()[0] != 0);
+        return false;
+    }
+    require(same(in, theirs.table()));
+    Protocol again;
+    require(again.read_table(theirs.table(), theirs) == Error::none && again.hash() == theirs.hash());
+    require(again.layout().column_count == theirs.layout().column_count);
     return true;
 }
 
@@ -141,7 +166,7 @@ bool bits(Bytes in) {
 bool bundle(Bytes in) {
     static fuzz::FuzzProtocol fixture;
     const MessageTable& table = fixture.protocol.messages();
-    u64 hash = 0;
+    ProtocolHash hash;
     if (read_bundle_head(in, hash) != Error::none)
         return false;
     bool good = true;
@@ -173,7 +198,9 @@ bool bundle(Bytes in) {
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size_bytes) {
-    constexpr bool (*readers[])(Bytes) = {hello, welcome, state, acks, varints, byte_masks, lane_masks, bits, bundle};
+    constexpr bool (*readers[])(Bytes) = {hello,      welcome,    state, acks,   varints,
+                                            byte_masks, lane_masks, bits,  bundle, reject,
+                                            table};
     if (size_bytes == 0)
         return 0;
     const Bytes in{reinterpret_cast<const std::byte*>(data) + 1, size_bytes - 1};

@@ -93,7 +93,9 @@ struct Heard {
     u32 messages = 0;
     static void record(void* context, const TraceRecord& record) {
         Heard& heard = *static_cast<Heard*>(context);
-        if (record.direction == Direction::up || record.fate != Fate::delivered || record.message[0] == std::byte{2})
+        const auto kind = static_cast<MessageKind>(record.message[0]);
+        if (record.direction == Direction::up || record.fate != Fate::delivered || kind == MessageKind::welcome ||
+            kind == MessageKind::table)
             return;
         heard.list.integer(record.message.size(), 2);
         heard.list.add(record.message);
@@ -101,8 +103,9 @@ struct Heard {
     }
 };
 
-void client(const char* name, u64 seed, Compression compression, const LinkConfig& down, u32 ticks, u32 entities) {
-    fuzz::FuzzProtocol fixture;
+void client(const char* target, const char* name, u64 seed, Compression compression, const LinkConfig& down, u32 ticks, u32 entities) {
+    const bool newer = std::strcmp(target, "newer") == 0;
+    fuzz::FuzzProtocol fixture(newer), client_fixture;
     throng_sim::Random random(seed);
     Heard heard;
     World world, client_world;
@@ -129,13 +132,17 @@ void client(const char* name, u64 seed, Compression compression, const LinkConfi
             note.size_bytes = static_cast<u8>(random.below(30));
             std::memset(note.bytes, 'a' + static_cast<int>(random.below(3)), note.size_bytes);
             world.add<fuzz::Note>(entity, note);
+            if (newer)
+                world.add<fuzz::Smell>(entity, fuzz::Smell{note});
         }
+        if (newer && random.chance(0.5))
+            world.add<fuzz::Glow>(entity, fuzz::Glow{random.below(1000), all.empty() ? Entity{} : all[0]});
         all.push_back(entity);
     };
     for (u32 i = 0; i < entities; ++i)
         spawn();
     const ClientId id = network.connect(down, {});
-    Client real(client_world, fixture.protocol, network.client(id));
+    Client real(client_world, client_fixture.protocol, network.client(id));
     fuzz::Listener listener{client_world};
     if (real.set_handlers(handlers<fuzz::Hit, fuzz::Say, fuzz::Bell>(listener)) != Error::none)
         std::exit(1);
@@ -145,7 +152,9 @@ void client(const char* name, u64 seed, Compression compression, const LinkConfi
             for (u32 i = 0; i < entities; i += 4) {
                 world.mut<fuzz::Place>(all[i])->x += 4;
                 if (fuzz::Life* life = world.mut<fuzz::Life>(all[i]))
-                    life->hp -= 3, life->yaw += 0.1f, life->target = all[random.below(entities)];
+                    life->hp -= 3, life->yaw += 0.1f, life->target = all[random.below(entities)], ++life->mana;
+                if (fuzz::Glow* glow = newer ? world.mut<fuzz::Glow>(all[i]) : nullptr)
+                    ++glow->hue;
             }
             if (tick % 4 == 3) {
                 world.destroy(all[tick % entities]);
@@ -160,26 +169,30 @@ void client(const char* name, u64 seed, Compression compression, const LinkConfi
         const Entity a = all[tick % all.size()], b = all[0];
         if (server.send_message(To::all(), fuzz::some_hit(tick, a, tick % 2 ? b : Entity{})) != Error::none ||
             server.send_message(To::observers(b), fuzz::some_say(tick, b)) != Error::none ||
-            server.send_message(To::all(), fuzz::Bell{tick, a}) != Error::none)
+            server.send_message(To::all(), fuzz::Bell{tick, a}) != Error::none ||
+            (newer && server.send_message(To::all(), fuzz::Whisper{tick}) != Error::none))
             std::exit(1);
         server.tick(now);
         if (real.receive(now) != Error::none || real.send(now) != Error::none)
             std::exit(1);
     }
-    save("client", name, heard.list.bytes);
+    save(target, name, heard.list.bytes);
 }
 
 void clients() {
-    client("perfect", 1, Compression::never, {}, 12, 8);
-    client("late", 2, Compression::never, {.delay_us = 40'000, .jitter_us = 150'000, .duplicate_percent = 20}, 16, 6);
-    client("lossy", 3, Compression::never, {.loss_percent = 30, .delay_us = 100'000}, 16, 6);
-    client("zstd", 4, Compression::always, {.loss_percent = 10}, 8, 10);
+    client("client", "perfect", 1, Compression::never, {}, 12, 8);
+    client("client", "late", 2, Compression::never, {.delay_us = 40'000, .jitter_us = 150'000, .duplicate_percent = 20}, 16, 6);
+    client("client", "lossy", 3, Compression::never, {.loss_percent = 30, .delay_us = 100'000}, 16, 6);
+    client("client", "zstd", 4, Compression::always, {.loss_percent = 10}, 8, 10);
+    client("newer", "perfect", 5, Compression::never, {}, 12, 8);
+    client("newer", "lossy", 6, Compression::never, {.loss_percent = 30, .delay_us = 100'000, .jitter_us = 100'000}, 16, 6);
+    client("newer", "zstd", 7, Compression::always, {.loss_percent = 10}, 8, 10);
     Buffer list; // the handshake: a second welcome, then a reject, then state for nobody
-    std::byte welcome[welcome_bytes], reject[reject_bytes], head[state_header_bytes];
-    write_welcome(welcome, {1, 2, 20, 10000});
-    write_reject(reject, RejectReason::full);
+    std::byte welcome[welcome_bytes], reject[2 + reject_text_max], head[state_header_bytes];
+    write_welcome(welcome, {{1, 2}, 2, 20, 10000});
+    const u32 reject_bytes = write_reject(reject, {RejectReason::full, "full"});
     write_state_header(head, {7, fuzz::welcome_tick + 1, 3, true});
-    for (const Bytes message : {Bytes(head), Bytes(welcome), Bytes(reject), Bytes(head)}) {
+    for (const Bytes message : {Bytes(head), Bytes(welcome), Bytes(reject).first(reject_bytes), Bytes(head)}) {
         list.integer(message.size(), 2);
         list.add(message);
     }
@@ -226,13 +239,19 @@ void servers() {
     late.message(0, ack({{0xfff0, ~u64{0}}, {22, 7}}, {{22, 0}}, true).bytes);
     late.ticks(3);
     std::byte hello[hello_bytes], wrong[hello_bytes];
-    write_hello(hello, fixture.protocol.hash());
-    write_hello(wrong, 1);
+    write_hello(hello, {wire_format_version, fixture.protocol.hash()});
+    write_hello(wrong, {wire_format_version, {1, 2}});
     anew.ticks(2);
     anew.message(2, hello); // a second one
     anew.message(3, {});
     anew.message(0, ack({{3, 15}}, {}, false).bytes); // before the hello
+    anew.message(2, wrong); // asks for the table
+    anew.ticks(1);
+    anew.message(2, wrong); // and gives up
+    anew.ticks(1);
+    anew.message(3, {});
     anew.message(2, wrong);
+    anew.message(2, hello); // agrees
     anew.ticks(1);
     anew.message(3, {});
     anew.message(2, hello);
@@ -274,8 +293,8 @@ void messages() {
         save("message", name, out.bytes);
     };
     std::byte hello[hello_bytes], welcome[welcome_bytes], head[state_header_bytes], section[section_header_bytes_max];
-    write_hello(hello, 0x0123456789abcdef);
-    write_welcome(welcome, {0x0123456789abcdef, 0xfffffff0u, 20, 6400});
+    write_hello(hello, {wire_format_version, {0x0123456789abcdef, 0xfedcba9876543210}});
+    write_welcome(welcome, {{0x0123456789abcdef, 0xfedcba9876543210}, 0xfffffff0u, 20, 6400});
     keep(0, "hello", hello);
     keep(1, "welcome", welcome);
     Buffer state;
@@ -306,9 +325,18 @@ void messages() {
     item(fuzz::Bell{~u64{0}, {}}, {NetId::make(70'000, 0xffffff, 255)});
     keep(8, "bundle", {bundle.data(), bundle.size()});
     Buffer hashed; // before the join
-    hashed.integer(6 | 0x80, 1), hashed.integer(fixture.protocol.hash(), 8);
+    hashed.integer(6 | 0x80, 1), hashed.integer(fixture.protocol.hash().low, 8), hashed.integer(fixture.protocol.hash().high, 8);
     hashed.add(Bytes(bundle.data(), bundle.size()).subspan(1));
     keep(8, "bundle_hashed", hashed.bytes);
+    std::byte reject[2 + reject_text_max];
+    keep(9, "reject", {reject, write_reject(reject, {RejectReason::protocol, "another protocol"})});
+    fuzz::FuzzProtocol newer(true);
+    Protocol empty;
+    if (empty.finish() != Error::none)
+        std::exit(1);
+    keep(10, "table", fixture.protocol.table());
+    keep(10, "table_newer", newer.protocol.table());
+    keep(10, "table_empty", empty.table());
     keep(4, "varints", varints.bytes);
     std::byte mask[byte_mask_bytes_max];
     keep(5, "byte_mask", {mask, write_byte_mask(mask, 0x00ff'0000'1200'0080u)});

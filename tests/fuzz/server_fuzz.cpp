@@ -104,7 +104,7 @@ extern "C" int LLVMFuzzerTestOneInput(const throng::u8* data, std::size_t size_b
         require(report.encodes == report.keys && client.receive(now) == Error::none && client.send(now) == Error::none);
     };
     std::byte hello[hello_bytes];
-    write_hello(hello, fixture.protocol.hash());
+    write_hello(hello, {wire_format_version, fixture.protocol.hash()});
     backend.hostile.push_back({Channel::ordered, {}, true});
     backend.hostile.push_back({Channel::ordered, hello, false});
     for (u32 i = 0; i < 4; ++i)

@@ -67,8 +67,10 @@ public:
     void run() {
         golden::print_protocol(test_.layout, cell_steps, text_bytes(rich_dictionary));
         Message hello, welcome;
-        hello.integer(1, 1), hello.integer(0x0123456789abcdef, 8), hello.print();
-        welcome.integer(2, 1), welcome.integer(0x0123456789abcdef, 8), welcome.integer(tick_, 4), welcome.integer(20, 2);
+        hello.integer(1, 1), hello.integer(wire_format_version, 4);
+        hello.integer(0x0123456789abcdef, 8), hello.integer(0xfedcba9876543210, 8), hello.print();
+        welcome.integer(2, 1), welcome.integer(0x0123456789abcdef, 8), welcome.integer(0xfedcba9876543210, 8);
+        welcome.integer(tick_, 4), welcome.integer(20, 2);
         welcome.integer(cell_steps, 4), welcome.print();
         join();
         for (u32 step = 0; step < 14; ++step)

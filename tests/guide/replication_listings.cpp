@@ -94,6 +94,29 @@ TEST_SUITE("guide") {
         CHECK(protocol.hash() != without_dictionary.hash());
     }
 
+    TEST_CASE("a client that cannot agree") {
+        Protocol server_protocol, protocol;
+        REQUIRE(register_components(server_protocol) == Error::none);
+        // [custom_data]
+        protocol.custom("rules 7"); // before finish(), in the protocol of both sides
+        // [/custom_data]
+        REQUIRE(register_components(protocol) == Error::none);
+        World world, client_world;
+        LoopbackNetwork network({.seed = 1});
+        Server server(world, server_protocol, network.server());
+        Client client(client_world, protocol, network.client(network.connect()));
+        for (TimeUs now = 50'000; now < 500'000 && client.problem()[0] == 0; now += 50'000) {
+            server.receive(now);
+            server.tick(now);
+            // [refused]
+            if (client.receive(now) == Error::wrong_protocol)
+                std::printf("cannot play here: %s\n", client.problem());
+            // [/refused]
+            CHECK(client.send(now) == Error::none);
+        }
+        CHECK(std::string(client.problem()) == "custom data: other");
+    }
+
     TEST_CASE("[tbb] configuration and events") {
         Protocol protocol;
         REQUIRE(register_components(protocol) == Error::none);

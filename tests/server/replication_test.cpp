@@ -172,17 +172,20 @@ TEST_SUITE("server") {
 
     TEST_CASE("a client with another protocol is told so, and then disconnected") {
         ReplicationWorld net;
-        const auto other = make_protocol(1234);
+        Protocol other;
+        other.component<Health>("name").field(&Health::hp); // it is opaque at the server
+        REQUIRE(other.finish() == Error::none);
         World world;
         const ClientId id = net.network.connect({}, {});
-        Client client(world, *other, net.network.client(id));
+        Client client(world, other, net.network.client(id));
         bool told = false;
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < 6; ++i) {
             net.step();
             told |= client.receive(net.now_us) == Error::wrong_protocol;
             (void)client.send(net.now_us);
         }
         CHECK(told);
+        CHECK(std::string(client.problem()) == "component \"name\": opaque on one side only");
         CHECK_FALSE(net.server.joined(id));
         CHECK_FALSE(client.joined());
         for (int i = 0; i < 30; ++i) {
