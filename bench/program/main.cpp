@@ -107,11 +107,6 @@ void write_outputs(const std::vector<scenarios::Run>& runs, const std::string& j
         refuse("cannot write " + csv);
 }
 
-double figure(const scenarios::Run& run, const char* name) {
-    const double* value = run.get(name);
-    return value ? *value : 0;
-}
-
 } // namespace
 
 int main(int argc, char** argv) {
@@ -215,33 +210,10 @@ int main(int argc, char** argv) {
         return 0;
     }
 
-    std::vector<scenarios::Run> runs;
     bool failed = false;
-    if (options.engine == "naive")
-        runs.push_back(bench::run_naive(options, failed));
-    else {
-        runs.push_back(bench::run_throng(options, failed));
-        if (options.baselines && !failed && !options.scenario->join) {
-            // Comparisons measure one window after the same warm-up.
-            Options shorter = options;
-            shorter.repeat = 1;
-            shorter.hash = false;
-            const bool comparable = !options.scenario->budget_bytes && figure(runs[0], "pairs") > 0;
-            if (comparable) {
-                shorter.quick = true;
-                runs.push_back(bench::run_naive(shorter, failed));
-                runs[0].set("naive_ratio", figure(runs[1], "ns_per_pair") / figure(runs[0], "ns_per_pair"));
-                runs[0].set("naive_bytes_ratio", figure(runs[1], "bytes_per_pair") / figure(runs[0], "bytes_per_pair"));
-            }
-            if (options.workers > 1) {
-                shorter.quick = true;
-                shorter.workers = 1;
-                shorter.executor = "serial";
-                const scenarios::Run one = bench::run_throng(shorter, failed);
-                runs[0].set("speedup", figure(one, "tick_ms_p50") / figure(runs[0], "tick_ms_p50"));
-            }
-        }
-    }
+    std::vector<scenarios::Run> runs = bench::run_engines(options, failed);
+    if (runs.empty())
+        return 1;
     for (scenarios::Run& run : runs) {
         run.machine = scenarios::machine_description();
         print(run);

@@ -1,5 +1,6 @@
 #include "bench/program/setup.hpp"
 #include <algorithm>
+#include <cstdio>
 
 namespace bench {
 
@@ -44,17 +45,16 @@ throng::LoopbackConfig network_of(const Options& options) {
     return config;
 }
 
-std::unique_ptr<scenarios::Motion> make_motion(const Options& options, scenarios::Trace& trace, std::string& problem) {
+std::unique_ptr<scenarios::Motion> make_motion(const Options& options, scenarios::Trace& trace) {
     const scenarios::Scenario& s = *options.scenario;
     if (s.source == scenarios::Source::synthetic)
         return std::make_unique<scenarios::SyntheticMotion>(s, options.seed);
-    if (options.traces.empty()) {
-        problem = "no traces directory (--traces DIR, $THRONG_TRACES or ../shared/data)";
+    const std::string problem = options.traces.empty() ? "no traces directory (--traces DIR, $THRONG_TRACES or ../shared/data)"
+                                                       : scenarios::load_trace(options.traces + "/" + s.trace_file, trace);
+    if (!problem.empty()) {
+        std::fprintf(stderr, "%s: %s\n", s.name, problem.c_str());
         return nullptr;
     }
-    problem = scenarios::load_trace(options.traces + "/" + s.trace_file, trace);
-    if (!problem.empty())
-        return nullptr;
     return std::make_unique<scenarios::TraceMotion>(trace, scenarios::TiledConfig{.entity_count = s.entities, .seed = options.seed},
                                                     s.tick_hz);
 }

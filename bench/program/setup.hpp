@@ -5,6 +5,7 @@
 #include "throng/loopback.hpp"
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace bench {
 
@@ -41,16 +42,16 @@ u32 client_count(const Options& options);
 throng::LinkConfig link_of(const Options& options, u32 client);
 throng::LoopbackConfig network_of(const Options& options);
 
-/// Null with `problem` set when a trace is not there or is malformed.
-std::unique_ptr<scenarios::Motion> make_motion(const Options& options, scenarios::Trace& trace, std::string& problem);
+/// Null, with a line on stderr, when a trace is not there or is malformed. The motion refers to the trace.
+std::unique_ptr<scenarios::Motion> make_motion(const Options& options, scenarios::Trace& trace);
 
 inline constexpr throng::TimeUs tick_us(const scenarios::Scenario& scenario) { return 1'000'000 / scenario.tick_hz; }
 
 /// Fills in what a run was made with.
 void describe(scenarios::Run& run, const Options& options, const char* engine);
 
-/// One run of an engine: the median over its windows. Prints what is wrong to stderr and sets `failed`.
-scenarios::Run run_throng(const Options& options, bool& failed);
-scenarios::Run run_naive(const Options& options, bool& failed);
+/// The chosen engine's run, and after it, if options.baselines, the naive engine's on the same ticks. Figures are medians over windows,
+/// ratios medians of those in each window. Prints what is wrong to stderr and sets `failed`; empty if nothing could run.
+std::vector<scenarios::Run> run_engines(const Options& options, bool& failed);
 
 } // namespace bench

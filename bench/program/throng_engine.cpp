@@ -1,7 +1,7 @@
 // The engine under test: Server and real Clients over the loopback network.
 #include "bench/alloc_count.hpp"
 #include "bench/metered_executor.hpp"
-#include "bench/program/setup.hpp"
+#include "bench/program/engine.hpp"
 #include "bench/verify.hpp"
 #include "src/server/state.hpp"
 #include "throng/client.hpp"
@@ -34,17 +34,32 @@ throng::Compression compression_of(const Options& options) {
                                              : throng::Compression::automatic;
 }
 
-class ThrongRun {
+/// Passes loops on, or runs them on the calling thread.
+class SwitchedExecutor final : public throng::Executor {
 public:
-    ThrongRun(const Options& options, scenarios::Motion& motion)
-        : options_(options), scenario_(*options.scenario), motion_(motion), executor_(make_executor(options.executor, options.workers)),
+    explicit SwitchedExecutor(throng::ExecutorHandle inner) : inner_(std::move(inner)) {}
+    u32 worker_count() const override { return inner_->worker_count(); }
+    void parallel_for(u32 count, u32 grain, RangeFn fn, void* context) override {
+        (alone ? serial_ : inner_)->parallel_for(count, grain, fn, context);
+    }
+    bool alone = false;
+
+private:
+    throng::ExecutorHandle inner_, serial_ = throng::make_serial_executor();
+};
+
+class ThrongEngine final : public Engine {
+public:
+    ThrongEngine(const Options& options, std::unique_ptr<scenarios::Trace> trace, std::unique_ptr<scenarios::Motion> motion)
+        : options_(options), scenario_(*options.scenario), trace_(std::move(trace)), motion_owner_(std::move(motion)), motion_(*motion_owner_),
+          executor_(make_executor(options.executor, options.workers)),
           protocol_({.tick_hz = scenario_.tick_hz, .dictionary = options.dictionary}), network_(network_config()) {
         scenarios::add_components(protocol_);
         if (protocol_.finish() != throng::Error::none)
             std::fprintf(stderr, "%s\n", protocol_.problem());
-        motion_.populate(world_, *executor_);
+        motion_.populate(world_, executor_);
         server_ = std::make_unique<throng::Server>(world_, protocol_, network_.server(),
-                                                   throng::ServerConfig{.executor = executor_.get(),
+                                                   throng::ServerConfig{.executor = &executor_,
                                                                         .allocator = server_memory_.allocator(),
                                                                         .cell_size = options.cell_m > 0 ? options.cell_m : scenario_.cell_m,
                                                                         .radius_min = scenario_.radius_m,
@@ -53,13 +68,21 @@ public:
                                                                         .compression = compression_of(options),
                                                                         .thread_cpu_ns = cpu_now,
                                                                         .wall_ns = wall_now});
-        for (u32 i = 0; i < executor_->worker_count(); ++i)
+        for (u32 i = 0; i < executor_.worker_count(); ++i)
             slabs_.push_back(std::make_unique<throng::SharedSlabs>());
-        for (u32 i = 0; i < executor_->worker_count(); ++i)
+        for (u32 i = 0; i < executor_.worker_count(); ++i)
             scratch_.push_back(std::make_unique<throng::ClientScratch>(protocol_));
     }
     const char* problem() const { return server_->problem(); }
-    scenarios::Run run(bool& failed);
+    void connect() override;
+    void move_world() override;
+    void serve() override;
+    void drive_clients() override;
+    void open_window(u32 ticks) override;
+    scenarios::Run close_window() override;
+    void serve_alone(bool alone) override { executor_.alone = alone; }
+    bool run_whole(scenarios::Run& run, bool& failed) override;
+    void finish(scenarios::Run& run, bool& failed) override;
 
 private:
     throng::LoopbackConfig network_config() {
@@ -68,8 +91,6 @@ private:
             config.trace = hash_.hook();
         return config;
     }
-    void connect();
-    void tick();
     bool loaded(u32 id) const;
     void promise(bool& failed);
 
@@ -84,9 +105,11 @@ private:
 
     const Options& options_;
     const scenarios::Scenario& scenario_;
+    std::unique_ptr<scenarios::Trace> trace_;
+    std::unique_ptr<scenarios::Motion> motion_owner_;
     scenarios::Motion& motion_;
     throng::SharedSlabs server_memory_{throng::default_allocator(), throng::SlabPages::huge};
-    throng::ExecutorHandle executor_;
+    SwitchedExecutor executor_;
     throng::Protocol protocol_;
     throng::World world_{throng::WorldOptions{.allocator = server_memory_.allocator()}};
     throng::OutputHash hash_;
@@ -96,11 +119,12 @@ private:
     std::vector<std::unique_ptr<throng::ClientScratch>> scratch_;
     std::vector<std::unique_ptr<Peer>> peers_;
     throng::TimeUs now_ = 0;
-    Window* window_ = nullptr;
+    Window window_;
+    bool measuring_ = false, keys_differ_ = false;
     std::vector<double> client_ns_; // of one tick, by worker
 };
 
-void ThrongRun::connect() {
+void ThrongEngine::connect() {
     for (u32 i = 0; i < client_count(options_); ++i) {
         const throng::LinkConfig link = link_of(options_, i);
         const throng::ClientId id = network_.connect(link, link);
@@ -113,9 +137,12 @@ void ThrongRun::connect() {
     }
 }
 
-void ThrongRun::tick() {
+void ThrongEngine::move_world() {
     now_ += tick_us(scenario_);
-    motion_.step(world_, *executor_);
+    motion_.step(world_, executor_);
+}
+
+void ThrongEngine::serve() {
     const u64 before = scenarios::allocation_counts().total();
     server_->receive(now_);
     const u32 count = static_cast<u32>(peers_.size());
@@ -127,12 +154,18 @@ void ThrongRun::tick() {
             peers_[i]->viewed = true;
         }
     const throng::TickReport& report = server_->tick(now_);
-    if (window_)
-        add(*window_, report);
-    const u32 lanes = static_cast<u32>(scratch_.size());
+    if (measuring_) {
+        window_.allocations += scenarios::allocation_counts().total() - before;
+        add(window_, report);
+    }
+}
+
+void ThrongEngine::drive_clients() {
+    const u64 before = scenarios::allocation_counts().total();
+    const u32 count = static_cast<u32>(peers_.size()), lanes = static_cast<u32>(scratch_.size());
     std::vector<double>& client_ns = client_ns_;
     client_ns.assign(lanes, 0);
-    throng::for_ranges(*executor_, lanes, 1, [&](u32 begin, u32 end, u32) {
+    throng::for_ranges(executor_, lanes, 1, [&](u32 begin, u32 end, u32) {
         for (u32 lane = begin; lane < end; ++lane) {
             const double start = scenarios::thread_cpu_ns();
             for (u32 i = lane; i < count; i += lanes) {
@@ -142,14 +175,30 @@ void ThrongRun::tick() {
             client_ns[lane] = scenarios::thread_cpu_ns() - start;
         }
     });
-    if (window_) {
+    if (measuring_) {
         for (const double ns : client_ns)
-            window_->client_ns += ns;
-        window_->allocations += scenarios::allocation_counts().total() - before;
+            window_.client_ns += ns;
+        window_.allocations += scenarios::allocation_counts().total() - before;
     }
 }
 
-void ThrongRun::add(Window& window, const throng::TickReport& r) const {
+void ThrongEngine::open_window(u32 ticks) {
+    window_ = {};
+    window_.tick_ns.reserve(ticks);
+    measuring_ = true;
+}
+
+scenarios::Run ThrongEngine::close_window() {
+    measuring_ = false;
+    if (window_.sum.keys != window_.sum.encodes) {
+        std::fprintf(stderr, "%s: %llu keys but %llu encodes\n", scenario_.name, static_cast<unsigned long long>(window_.sum.keys),
+                     static_cast<unsigned long long>(window_.sum.encodes));
+        keys_differ_ = true;
+    }
+    return figures(window_);
+}
+
+void ThrongEngine::add(Window& window, const throng::TickReport& r) const {
     throng::TickReport& s = window.sum;
     double busiest = 0;
     for (u32 i = 0; i < throng::stage_count; ++i) {
@@ -171,7 +220,7 @@ void ThrongRun::add(Window& window, const throng::TickReport& r) const {
     s.client_bytes_max = std::max(s.client_bytes_max, r.client_bytes_max);
 }
 
-scenarios::Run ThrongRun::figures(const Window& w) const {
+scenarios::Run ThrongEngine::figures(const Window& w) const {
     scenarios::Run run;
     const double ticks = static_cast<double>(w.ticks);
     const throng::TickReport& s = w.sum;
@@ -214,7 +263,7 @@ scenarios::Run ThrongRun::figures(const Window& w) const {
 
 /// At least 95 % of what the client is meant to see has been acknowledged in full. Not all: in a moving world something new is
 /// always under way.
-bool ThrongRun::loaded(u32 id) const {
+bool ThrongEngine::loaded(u32 id) const {
     const throng::ClientState& client = server_->state().clients[id];
     if (!client.joined)
         return false;
@@ -227,7 +276,7 @@ bool ThrongRun::loaded(u32 id) const {
 }
 
 /// R10, for a sample of the clients.
-void ThrongRun::promise(bool& failed) {
+void ThrongEngine::promise(bool& failed) {
     throng_verify::Verifier verifier(protocol_, world_, *server_);
     const u32 count = static_cast<u32>(peers_.size()), step = std::max(1u, count / 32);
     for (u32 i = 0; i < count; i += step) {
@@ -243,81 +292,52 @@ void ThrongRun::promise(bool& failed) {
     }
 }
 
-scenarios::Run ThrongRun::run(bool& failed) {
-    const Plan plan = plan_of(options_);
-    std::vector<std::unique_ptr<Window>> windows;
-    scenarios::Run result;
-    if (scenario_.join) {
-        for (u32 i = 0; i < plan.warmup_ticks / 4; ++i)
-            tick();
-        connect();
-        windows.push_back(std::make_unique<Window>());
-        window_ = windows.back().get();
-        std::vector<char> done(peers_.size(), 0);
-        u32 ticks = 0, left = static_cast<u32>(peers_.size());
-        for (; left && ticks < 2000; ++ticks) {
-            tick();
-            for (u32 i = 0; i < peers_.size(); ++i)
-                if (!done[i] && loaded(i)) {
-                    done[i] = 1;
-                    --left;
-                }
-        }
-        if (left) {
-            std::fprintf(stderr, "join: %u clients have not got everything after %u ticks\n", left, ticks);
-            failed = true;
-        }
-        result = figures(*windows[0]);
-        result.set("joined_s", ticks * scenario_.tick_s());
-    } else {
-        connect();
-        for (u32 i = 0; i < plan.warmup_ticks; ++i)
-            tick();
-        std::vector<scenarios::Run> runs;
-        for (u32 w = 0; w < plan.windows; ++w) {
-            windows.push_back(std::make_unique<Window>());
-            windows.back()->tick_ns.reserve(plan.window_ticks);
-            window_ = windows.back().get();
-            for (u32 i = 0; i < plan.window_ticks; ++i)
-                tick();
-            runs.push_back(figures(*windows.back()));
-        }
-        result = scenarios::median_run(runs);
+bool ThrongEngine::run_whole(scenarios::Run& run, bool& failed) {
+    if (!scenario_.join)
+        return false;
+    for (u32 i = 0; i < plan_of(options_).warmup_ticks / 4; ++i)
+        tick();
+    connect();
+    open_window(2000);
+    std::vector<char> done(peers_.size(), 0);
+    u32 ticks = 0, left = static_cast<u32>(peers_.size());
+    for (; left && ticks < 2000; ++ticks) {
+        tick();
+        for (u32 i = 0; i < peers_.size(); ++i)
+            if (!done[i] && loaded(i)) {
+                done[i] = 1;
+                --left;
+            }
     }
-    window_ = nullptr;
+    if (left) {
+        std::fprintf(stderr, "join: %u clients have not got everything after %u ticks\n", left, ticks);
+        failed = true;
+    }
+    run = close_window();
+    run.set("joined_s", ticks * scenario_.tick_s());
+    return true;
+}
+
+void ThrongEngine::finish(scenarios::Run& run, bool& failed) {
     promise(failed);
-    for (const auto& window : windows)
-        if (window->sum.keys != window->sum.encodes) {
-            std::fprintf(stderr, "%s: %llu keys but %llu encodes\n", scenario_.name, static_cast<unsigned long long>(window->sum.keys),
-                         static_cast<unsigned long long>(window->sum.encodes));
-            failed = true;
-        }
+    failed |= keys_differ_;
     if (options_.hash)
-        result.output_hash = scenarios::hash_text(hash_.high, hash_.low);
-    result.set("peak_rss_mib", scenarios::peak_rss_mib());
-    return result;
+        run.output_hash = scenarios::hash_text(hash_.high, hash_.low);
+    run.set("peak_rss_mib", scenarios::peak_rss_mib());
 }
 
 } // namespace
 
-scenarios::Run run_throng(const Options& options, bool& failed) {
-    scenarios::Trace trace;
-    std::string problem;
-    const auto motion = make_motion(options, trace, problem);
-    scenarios::Run run;
+std::unique_ptr<Engine> make_throng_engine(const Options& options) {
+    auto trace = std::make_unique<scenarios::Trace>();
+    auto motion = make_motion(options, *trace);
     if (!motion)
-        std::fprintf(stderr, "%s: %s\n", options.scenario->name, problem.c_str());
-    else {
-        auto engine = std::make_unique<ThrongRun>(options, *motion);
-        if (*engine->problem()) {
-            std::fprintf(stderr, "%s: %s\n", options.scenario->name, engine->problem());
-            failed = true;
-        } else
-            run = engine->run(failed);
-    }
-    failed |= !motion;
-    describe(run, options, "throng");
-    return run;
+        return nullptr;
+    auto engine = std::make_unique<ThrongEngine>(options, std::move(trace), std::move(motion));
+    if (!*engine->problem())
+        return engine;
+    std::fprintf(stderr, "%s: %s\n", options.scenario->name, engine->problem());
+    return nullptr;
 }
 
 } // namespace bench
