@@ -35,6 +35,7 @@ void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, Ti
     u64 usable = lanes; // lanes that this ack may take out of limbo: not those bound or shown anew after T
     if (const u64 in_limbo = lanes & view.limbo)
         usable &= ~(in_limbo & rebound_since(chunk, tick));
+    view.pending |= lanes & ~usable & ~view.visible; // gone, but not for certain the one that is there now: it is said again
     // R2: a lane that is not visible was carried as gone, else it would be blocked.
     const u64 gone = usable & ~view.visible;
     view.known &= ~gone;

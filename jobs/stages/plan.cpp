@@ -137,7 +137,7 @@ void plan_client(Plan plan) {
         if (any_dirty && (state.dirty_chunks[view.chunk / 64] >> view.chunk % 64 & 1)) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
             promote_baseline(view, chunk, state.tick);
-            view.pending |= chunk.dirty & view.known;
+            view.pending |= chunk.dirty & view.known & view.visible; // gone is said once, whatever changes meanwhile
             if (view.in_flight == 0) // R6: otherwise nothing would send it again
                 view.pending |= unacked(view, chunk, state.tick);
         }
