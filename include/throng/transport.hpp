@@ -3,8 +3,8 @@
 // reports connections. Backends guarantee integrity: a message arrives as it was sent or not at all (frames carry a
 // checksum). They never interpret a message.
 //
-// Thread rule: poll and flush are called from one thread. ServerBackend::send may be called from several threads at the
-// same time for different clients.
+// Thread rule: poll and flush are called from one thread. ServerBackend::send and what sends in place may be called from several threads
+// at the same time for different clients.
 #include "throng/base.hpp"
 #include <span>
 
@@ -42,6 +42,11 @@ public:
     virtual void poll(TimeUs now, ServerBackendSink& sink) = 0;
     /// The bytes are copied before the call returns.
     virtual SendResult send(ClientId client, Channel channel, Bytes message) = 0;
+    /// Room for an unreliable message of up to `bytes` (<= message_bytes_max), to be written in place and sent by send_in_place, before
+    /// anything else is sent to that client. Empty where the backend has none to give: use send. Thread rule as for send.
+    virtual std::span<std::byte> room_in_place(ClientId /*client*/, u32 /*bytes*/) { return {}; }
+    /// Sends the first `bytes` bytes of the room that room_in_place has given last. If refused, the room is gone.
+    virtual SendResult send_in_place(ClientId /*client*/, u32 /*bytes*/) { return SendResult::refused; }
     /// Hands what was sent to the network, with `now` as its departure.
     virtual void flush(TimeUs now) = 0;
     /// Closes a connection from the server's side; on_disconnect is not called for it.

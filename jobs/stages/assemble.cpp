@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
+#include <utility>
 
 namespace throng {
 namespace {
@@ -17,6 +19,7 @@ public:
         : state_(state), client_(client), id_(id), worker_(worker) {
         worker_.message.resize(std::max<u32>(state.message_bytes, 64));
         worker_.lanes.clear();
+        open_ = worker_.message;
     }
     /// Nothing to say, and no heartbeat due.
     static bool rests(const ServerState& state, const ClientState& client);
@@ -29,6 +32,8 @@ private:
     [[gnu::always_inline]] inline void tally(const Send& send, const Part* part, u64 gone, u32 bytes, bool shared);
     void prefetch_ahead(u32 i) const;
     u32 write_header(std::byte* out, bool ends = false) const;
+    void open_message();
+    bool close_open() { return close(Channel::unreliable, open_.first(used_)); }
     bool close(Channel channel, Bytes message, bool ends = false);
     bool send_ends();
     MessageRecord& new_record();
@@ -43,7 +48,9 @@ private:
     ClientState& client_;
     ClientId id_;
     WorkerState& worker_;
-    u32 used_ = 0; // bytes of the open message; 0: none is open
+    std::span<std::byte> open_; // where the open message is written
+    bool in_place_ = false;     // the backend's memory
+    u32 used_ = 0;              // bytes of the open message; 0: none is open
     u32 last_chunk_ = 0;
     struct Tally { // of the open message, counted once it is accepted
         u64 payload = 0, shared = 0, zstd = 0, full_lanes = 0, delta_sections = 0, baseline_ages = 0, ends = 0;
@@ -112,12 +119,26 @@ MessageRecord& Assembler::new_record() {
     return record;
 }
 
+/// A client that gets several packets a tick has them written into the backend's memory: one copy less. A single, shorter one would take
+/// a packet's room of it, and is copied.
+void Assembler::open_message() {
+    open_ = worker_.message;
+    if (client_.tick_messages > 1)
+        if (const std::span<std::byte> room = state_.backend.room_in_place(id_, static_cast<u32>(open_.size())); !room.empty()) {
+            open_ = room;
+            in_place_ = true;
+        }
+    used_ = write_header(open_.data());
+}
+
 /// Hands the open message to the backend and, if it is accepted, applies what it carries to the client's state.
 bool Assembler::close(Channel channel, Bytes message, bool ends) {
     used_ = 0;
     last_chunk_ = 0;
     const bool state = ends || worker_.lanes.size() != 0;
-    if (state_.backend.send(id_, channel, message) != SendResult::accepted) {
+    const SendResult result = std::exchange(in_place_, false) ? state_.backend.send_in_place(id_, static_cast<u32>(message.size()))
+                                                              : state_.backend.send(id_, channel, message);
+    if (result != SendResult::accepted) {
         worker_.counts.limits |= limit_backend_refused;
         client_.attention = true; // all of it stays pending
         client_.clean = false;
@@ -221,25 +242,12 @@ bool Assembler::add(const Send& send, const Part* part, u64 gone, bool shared) {
     const u32 payload = part ? part->bytes : 0;
     if (part && payload > state_.payload_bytes)
         return oversize(send, *part, gone, shared);
-    if (used_ && used_ + section_header_bytes_max + payload > worker_.message.size() &&
-        !close(Channel::unreliable, {worker_.message.data(), used_}))
+    if (used_ && used_ + section_header_bytes_max + payload > open_.size() && !close_open())
         return false;
-    std::byte* out = worker_.message.data();
     if (!used_)
-        used_ = write_header(out);
+        open_message();
+    std::byte* out = open_.data();
     const u32 head = write_section_header(out + used_, view.chunk - last_chunk_, payload, gone);
-    last_chunk_ = view.chunk;
-    tally(send, part, gone, head + payload, shared);
-    out += used_ + head;
-    used_ += head + payload;
-    if (part)
-        std::memcpy(out, part->data, payload);
-    return true;
-}
-
-/// A lane larger than a packet: a message of its own on the Ordered channel.
-bool Assembler::oversize(const Send& send, const Part& part, u64 gone, bool shared) {
-    if (used_ && !close(Channel::unreliable, {worker_.message.data(), used_}))
         return false;
     const u32 normal = worker_.message.size();
     worker_.message.resize(state_header_bytes + section_header_bytes_max + part.bytes);
@@ -292,7 +300,7 @@ void Assembler::run() {
             open = add(send, &key.parts[p], gone, shared);
     }
     if (open && used_)
-        open = close(Channel::unreliable, {worker_.message.data(), used_});
+        open = close_open();
     if (!open)
         client_.attention = true;
     if (!open || state_.any_oversize)

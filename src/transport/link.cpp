@@ -117,38 +117,55 @@ SendResult Link::refuse() {
     return SendResult::refused;
 }
 
+bool Link::fits(Channel channel, u32 size_bytes, const ChannelLimits& limits) const {
+    const Queue& queue = queues_[static_cast<u32>(channel)];
+    return queue.messages < limits.queue_messages_max && size_bytes <= limits.queue_bytes_max - queue.bytes;
+}
+
 SendResult Link::send(MessagePool& pool, u32 hint, Channel channel, Bytes message, const ChannelLimits& limits) {
-    Queue& queue = queues_[static_cast<u32>(channel)];
     const u32 size_bytes = static_cast<u32>(message.size());
-    if (queue.messages >= limits.queue_messages_max || size_bytes > limits.queue_bytes_max - queue.bytes)
+    if (!fits(channel, size_bytes, limits))
         return refuse();
-    Message* copy = acquire(pool, hint, channel, size_bytes);
-    copy->channel = channel;
-    copy->attempt = 0;
-    copy->waiting = false;
-    copy->damaged = false;
-    copy->queued_bytes = size_bytes;
-    copy->sequence = channel == Channel::ordered ? ordered_sent_++ : 0;
+    const bool shares = channel == Channel::unreliable && MessagePool::message_bytes(size_bytes) <= MessagePool::shared_bytes_max;
+    if (shares)
+        make_room(pool, hint, size_bytes);
+    Message* copy = shares ? add_to_sheet(size_bytes) : alone(pool, hint, size_bytes);
     if (size_bytes)
         std::memcpy(copy->data(), message.data(), size_bytes);
-    queue.bytes += size_bytes;
-    ++queue.messages;
-    stage(copy);
+    stage(copy, channel);
     return SendResult::accepted;
 }
 
-Message* Link::acquire(MessagePool& pool, u32 hint, Channel channel, u32 size_bytes) {
+std::span<std::byte> Link::room_in_place(MessagePool& pool, u32 hint, u32 size_bytes) {
+    if (MessagePool::message_bytes(size_bytes) > MessagePool::shared_bytes_max)
+        return {};
+    make_room(pool, hint, size_bytes);
+    return {MessagePool::next_data(*sheet_), size_bytes};
+}
+
+SendResult Link::send_in_place(u32 size_bytes, const ChannelLimits& limits) {
+    THRONG_ASSERT(sheet_ && MessagePool::message_bytes(size_bytes) <= sheet_->capacity_bytes - sheet_->used_bytes);
+    if (!fits(Channel::unreliable, size_bytes, limits))
+        return refuse();
+    stage(add_to_sheet(size_bytes), Channel::unreliable);
+    return SendResult::accepted;
+}
+
+/// On the link's sheet, for its next message.
+void Link::make_room(MessagePool& pool, u32 hint, u32 size_bytes) {
     const u32 bytes = MessagePool::message_bytes(size_bytes);
-    if (channel != Channel::unreliable || bytes > MessagePool::shared_bytes_max)
-        return alone(pool, hint, size_bytes);
-    if (!sheet_ || sheet_->capacity_bytes - sheet_->used_bytes < bytes) {
-        close_sheet(pool, hint);
-        // As much as last time, and a little more.
-        const u32 expected = sheets_bytes_before_ + sheets_bytes_before_ / 8;
-        const u32 wanted = expected > sheets_bytes_ ? std::min(expected - sheets_bytes_, MessagePool::shared_bytes_max) : 0;
-        sheet_ = pool.acquire(hint, std::max(wanted, bytes), bytes);
-    }
+    if (sheet_ && sheet_->capacity_bytes - sheet_->used_bytes >= bytes)
+        return;
+    close_sheet(pool, hint);
+    // As much as last time, and a little more.
+    const u32 expected = sheets_bytes_before_ + sheets_bytes_before_ / 8;
+    const u32 wanted = expected > sheets_bytes_ ? std::min(expected - sheets_bytes_, MessagePool::shared_bytes_max) : 0;
+    sheet_ = pool.acquire(hint, std::max(wanted, bytes), bytes);
+}
+
+Message* Link::add_to_sheet(u32 size_bytes) {
     Message* message = MessagePool::add(*sheet_, size_bytes);
+    const u32 bytes = MessagePool::message_bytes(size_bytes);
     sheets_bytes_ += bytes;
     // The next one, most likely as long: the sheet is cold.
     const std::byte* const next = reinterpret_cast<const std::byte*>(message) + bytes;
@@ -164,7 +181,16 @@ void Link::close_sheet(MessagePool& pool, u32 hint) {
 }
 
 /// Messages are cold again when they depart, and a list shows only the next one, so each also tells of one further on.
-void Link::stage(Message* message) {
+void Link::stage(Message* message, Channel channel) {
+    message->channel = channel;
+    message->attempt = 0;
+    message->waiting = false;
+    message->damaged = false;
+    message->queued_bytes = message->size_bytes;
+    message->sequence = channel == Channel::ordered ? ordered_sent_++ : 0;
+    Queue& queue = queues_[static_cast<u32>(channel)];
+    queue.bytes += message->size_bytes;
+    ++queue.messages;
     Message*& earlier = staged_last_[staged_count_ % depart_ahead];
     if (staged_count_ >= depart_ahead)
         earlier->prev = message;

@@ -64,6 +64,9 @@ public:
 
     /// Copies a message behind those sent since the last departure. Refuses by `limits`.
     SendResult send(MessagePool& pool, u32 hint, Channel channel, Bytes message, const ChannelLimits& limits);
+    /// As ServerBackend's: room for an unreliable message, and sending what was written there. `size_bytes` within the link's limit.
+    std::span<std::byte> room_in_place(MessagePool& pool, u32 hint, u32 size_bytes);
+    SendResult send_in_place(u32 size_bytes, const ChannelLimits& limits);
     SendResult refuse();
     /// Everything sent departs, with `now_us` as its time.
     void depart(const LinkContext& context, TimeUs now_us);
@@ -109,9 +112,11 @@ private:
         u32 kept_bytes = 0;
     };
 
-    Message* acquire(MessagePool& pool, u32 hint, Channel channel, u32 size_bytes);
+    bool fits(Channel channel, u32 size_bytes, const ChannelLimits& limits) const;
+    void make_room(MessagePool& pool, u32 hint, u32 size_bytes);
+    Message* add_to_sheet(u32 size_bytes);
     void close_sheet(MessagePool& pool, u32 hint);
-    void stage(Message* message);
+    void stage(Message* message, Channel channel);
     void transmit(const LinkContext& context, Message* message, TimeUs time_us, TimeUs now_us);
     void lose(const LinkContext& context, Message* message, Fate fate, TimeUs time_us, TimeUs now_us, TimeUs until_us);
     void duplicate(const LinkContext& context, Message* message, TimeUs time_us, TimeUs arrival_us);

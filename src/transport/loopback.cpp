@@ -51,6 +51,8 @@ struct LoopbackNetwork::Impl {
         virtual ~Server() = default;
         void poll(TimeUs now, ServerBackendSink& sink) override { network->poll_server(now, sink); }
         SendResult send(ClientId client, Channel channel, Bytes message) override { return network->send_down(client, channel, message); }
+        std::span<std::byte> room_in_place(ClientId client, u32 bytes) override { return network->room_down(client, bytes); }
+        SendResult send_in_place(ClientId client, u32 bytes) override { return network->send_room_down(client, bytes); }
         void flush(TimeUs now) override { network->flush_server(now); }
         void disconnect(ClientId client) override { network->close(client); }
         u32 message_bytes_max(Channel channel) const override {
@@ -124,6 +126,9 @@ struct LoopbackNetwork::Impl {
     void poll_server(TimeUs now, ServerBackendSink& sink);
     void visit(ClientId id, TimeUs now, ServerBackendSink& sink);
     SendResult send_down(ClientId id, Channel channel, Bytes message);
+    std::span<std::byte> room_down(ClientId id, u32 bytes);
+    SendResult send_room_down(ClientId id, u32 bytes);
+    SendResult staged(ClientId id, SendResult result);
     void flush_server(TimeUs now);
     void poll_client(Connection& c, TimeUs now, ClientBackendSink& sink);
     SendResult send_up(Connection& c, Channel channel, Bytes message);
@@ -249,7 +254,22 @@ SendResult LoopbackNetwork::Impl::send_down(ClientId id, Channel channel, Bytes 
     if (states[id] != SlotState::open)
         return SendResult::refused;
     Connection& c = connection(id);
-    const SendResult result = send(c, c.down, channel, message);
+    return staged(id, send(c, c.down, channel, message));
+}
+
+std::span<std::byte> LoopbackNetwork::Impl::room_down(ClientId id, u32 bytes) {
+    THRONG_ASSERT(id < slot_count);
+    if (states[id] != SlotState::open)
+        return {};
+    Connection& c = connection(id);
+    return bytes > message_bytes_max(Channel::unreliable, c.down) ? std::span<std::byte>() : c.down.room_in_place(pool, id, bytes);
+}
+
+SendResult LoopbackNetwork::Impl::send_room_down(ClientId id, u32 bytes) {
+    return staged(id, connection(id).down.send_in_place(bytes, limits[static_cast<u32>(Channel::unreliable)]));
+}
+
+SendResult LoopbackNetwork::Impl::staged(ClientId id, SendResult result) {
     if (result == SendResult::accepted && !staged_down[id])
         staged_down[id] = 1; // written once per flush: neighbours share the cache line
     return result;

@@ -60,6 +60,8 @@ public:
     Sheet* acquire(u32 hint, u32 bytes) { return acquire(hint, bytes, bytes); }
     /// The next message on a sheet that has room for message_bytes(size_bytes); it becomes a holder. Sets sheet_offset and size_bytes.
     static Message* add(Sheet& sheet, u32 size_bytes);
+    /// Where the bytes of the next message on a sheet go.
+    static std::byte* next_data(Sheet& sheet) { return reinterpret_cast<std::byte*>(&sheet + 1) + sheet.used_bytes + sizeof(Message); }
     /// One holder less; the last one gives the sheet back. Thread-safe but for calls on the same sheet.
     void release(u32 hint, Sheet* sheet);
     void release(u32 hint, Message* message) { release(hint, message->sheet()); }
