@@ -87,7 +87,7 @@ public:
     void begin_tick(Tick tick);
     /// Finds or makes a key, which stays where it is for the tick. Concurrent for different workers.
     Key* find(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) {
-        Worker::Recent& recent = workers_[worker].recent[full][chunk % Worker::recent_count];
+        Worker::Recent& recent = workers_[worker].recent[full][Worker::place(chunk, baseline)];
         if (recent.epoch == epoch_ && recent.lanes == lanes && recent.chunk == chunk && recent.baseline == baseline) {
             share(*recent.key);
             return recent.key;
@@ -98,7 +98,7 @@ public:
     }
     /// Brings what find would look at into the cache.
     void prefetch(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) const {
-        const Worker::Recent& recent = workers_[worker].recent[full][chunk % Worker::recent_count];
+        const Worker::Recent& recent = workers_[worker].recent[full][Worker::place(chunk, baseline)];
         if (recent.epoch != epoch_ || recent.lanes != lanes || recent.chunk != chunk || recent.baseline != baseline)
             detail::prefetch_write(&slots_[static_cast<u32>(hash(chunk, baseline, lanes, full)) & (slot_count_ - 1)]);
     }
@@ -116,7 +116,7 @@ private:
         Worker& operator=(Worker&&) = default;
         Array<Key*> blocks;
         u32 count = 0;
-        // What this worker asked for last, by chunk: in a crowd nearly every client asks for what the one before it did.
+        // What this worker asked for last, by chunk and baseline: in a crowd every client asks for what another of its round trip did.
         struct Recent {
             u64 lanes = 0;
             u32 chunk = 0;
@@ -124,8 +124,10 @@ private:
             u32 epoch = 0;
             Key* key = nullptr;
         };
-        static constexpr u32 recent_count = 256;
+        static constexpr u32 recent_count = 512;
         Recent recent[2][recent_count]; // [full]
+        /// Chunks of one cell, and their baselines, are numbers in a row: eight baselines of 61 chunks do not meet.
+        static u32 place(u32 chunk, Tick baseline) { return (chunk + baseline * 61) % recent_count; }
     };
     static u64 hash(u32 chunk, Tick baseline, u64 lanes, bool full) {
         u64 h = lanes * 0x9E3779B97F4A7C15ull ^ (u64(chunk) << 32 | baseline) * 0xC2B2AE3D27D4EB4Full ^ u64(full) * 0x165667B19E3779F9ull;
