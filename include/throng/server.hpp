@@ -11,6 +11,7 @@
 #include "throng/server_report.hpp"
 #include "throng/transport.hpp"
 #include "throng/typed.hpp"
+#include "throng/update_priority.hpp"
 #include "throng/visibility.hpp"
 
 namespace throng {
@@ -160,6 +161,12 @@ public:
     /// The layers this client is on, for VisibleTo. Exact, from the next tick on.
     void set_layers(u64 layers);
     u64 layers() const;
+    /// Another priority of an entity for this client than its UpdatePriority: higher, 1 for every tick, or lower. Such an entity is encoded
+    /// for this client alone, unless others have the same for it, so this is for few: returns false, and changes nothing, if the client has
+    /// priorities_max of them. They end with clear_priority and with the entity. What was lost waits for its tick, too.
+    bool set_priority(Entity entity, float priority);
+    void clear_priority(Entity entity);
+    static constexpr u32 priorities_max = 256;
 
 private:
     ServerState* state_;

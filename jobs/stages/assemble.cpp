@@ -248,6 +248,18 @@ bool Assembler::add(const Send& send, const Part* part, u64 gone, bool shared) {
         open_message();
     std::byte* out = open_.data();
     const u32 head = write_section_header(out + used_, view.chunk - last_chunk_, payload, gone);
+    last_chunk_ = view.chunk;
+    tally(send, part, gone, head + payload, shared);
+    out += used_ + head;
+    used_ += head + payload;
+    if (part)
+        std::memcpy(out, part->data, payload);
+    return true;
+}
+
+/// A lane larger than a packet: a message of its own on the Ordered channel.
+bool Assembler::oversize(const Send& send, const Part& part, u64 gone, bool shared) {
+    if (used_ && !close_open())
         return false;
     const u32 normal = worker_.message.size();
     worker_.message.resize(state_header_bytes + section_header_bytes_max + part.bytes);

@@ -243,6 +243,26 @@ u64 fresh_lanes(const ServerState& state, u32 chunk) {
     return lanes;
 }
 
+/// Slow lanes whose period is over in this tick, and those that are slow no longer.
+u64 due_lanes(const Chunk& chunk, Tick tick) {
+    u64 due = ~chunk.slow;
+    for (u32 p = 1; p <= update_period_log2_max && period_is_over(chunk, tick, p); ++p)
+        due |= chunk.periods[p - 1];
+    return due;
+}
+
+/// R16: which of the changed lanes clients are told of now. All clients of a chunk wait for the same ticks, so payloads stay shared.
+void announce(Chunk& chunk, Tick tick, u64 dirty, u64 rebound) {
+    if (!chunk.slow_any) {
+        chunk.announced = dirty;
+        return;
+    }
+    const u64 news = dirty | chunk.held, now = news & (due_lanes(chunk, tick) | rebound);
+    chunk.announced = now;
+    chunk.held = news & ~now;
+    chunk.slow_any = (chunk.slow | chunk.held) != 0;
+}
+
 /// Returns whether the chunk changed.
 bool capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
     Capture capture(state, worker, chunk);
@@ -267,6 +287,7 @@ bool capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
     if (!capture.dirty)
         return false;
     capture.store();
+    announce(chunk, state.tick, capture.dirty, capture.rebound);
     ++worker.counts.chunks_dirty;
     worker.counts.lanes_dirty += static_cast<u32>(std::popcount(capture.dirty));
     return true;
@@ -336,6 +357,17 @@ void run_capture_stage(ServerState& state) {
         for (const WorkerState::Dangling& reference : worker.dangling)
             state.dangling.push_back(reference);
         worker.dangling.clear();
+    }
+    // Chunks that rest, but have something to say that has waited.
+    for (const u32 number : state.slow_chunks) {
+        Chunk& chunk = state.mirror.chunk(number);
+        u64& word = state.dirty_chunks[number / 64];
+        const u64 bit = u64(1) << number % 64;
+        if ((word & bit) || !(chunk.held & due_lanes(chunk, state.tick)))
+            continue;
+        announce(chunk, state.tick, 0, 0);
+        word |= bit;
+        state.any_dirty = true;
     }
 }
 

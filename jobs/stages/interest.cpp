@@ -150,7 +150,7 @@ void update_view(ServerState& state, ClientState& client, WorkerState& worker, C
 
 /// R4: what was sent before a lane appeared or left says nothing about it any more, so it is taken out of the records of older
 /// messages. Exact for each lane: a tick per chunk would hold back all acks of a chunk at the edge of a moving view for ever.
-void withdraw(ClientState& client, const Array<WorkerState::Withdrawn>& withdrawn) {
+void withdraw(ClientState& client, const Array<WorkerState::ChunkLanes>& withdrawn) {
     if (client.oldest_message == client.next_message)
         return;
     const u32 first = client.records[client.oldest_message & (client.records.size() - 1)].first;

@@ -20,6 +20,7 @@ struct Plan {
     void with_budget();
     u32 estimate(const ClientChunk& view, u64 lanes) const;
     bool clean() const;
+    void own_priorities();
 };
 
 u64 wanted(const ClientChunk& view) {
@@ -109,6 +110,36 @@ void Plan::with_budget() {
               [](const auto& x, const auto& y) { return x.client_chunk < y.client_chunk; });
 }
 
+/// Entities to which the client gives priorities of its own: what has changed is pending, whatever others wait for, and the lanes whose
+/// period is not over are listed, by chunk.
+void Plan::own_priorities() {
+    Array<WorkerState::ChunkLanes>& waiting = worker.waiting;
+    for (const EntityList::Entry& entry : client.priorities) {
+        const Slot* const slot = state.slot_of({entry.entity_id, entry.entity_idx, 0});
+        if (!slot || slot->place == no_slot)
+            continue;
+        const u32 number = slot->place / lane_count;
+        ClientChunk* const view = find_client_chunk(client, number, 0);
+        if (!view)
+            continue;
+        const Chunk& chunk = state.mirror.chunk(number);
+        const u64 bit = u64(1) << slot->place % lane_count;
+        const bool changed_now = chunk.dirty_tick == state.tick;
+        view->pending |= changed_now ? chunk.dirty & bit & view->known & view->visible : 0;
+        const bool said_at_once = (~view->visible | (changed_now ? chunk.rebound : 0)) & bit;
+        if (!said_at_once && !period_is_over(chunk, state.tick, entry.number))
+            waiting.push_back({number, bit});
+    }
+    std::sort(waiting.begin(), waiting.end(), [](const auto& x, const auto& y) { return x.chunk < y.chunk; });
+    u32 kept = 0;
+    for (u32 i = 0; i < waiting.size(); ++i)
+        if (kept && waiting[kept - 1].chunk == waiting[i].chunk)
+            waiting[kept - 1].lanes |= waiting[i].lanes;
+        else
+            waiting[kept++] = waiting[i];
+    waiting.resize(kept);
+}
+
 /// R9: nothing unsent or unacked.
 bool Plan::clean() const {
     if (client.lasting.open_ends())
@@ -130,6 +161,10 @@ void plan_client(Plan plan) {
     client.attention = false;
     plan.worker.candidates.clear();
     const bool any_dirty = state.any_dirty;
+    plan.worker.waiting.clear();
+    if (!client.priorities.empty())
+        plan.own_priorities();
+    const WorkerState::ChunkLanes* own = plan.worker.waiting.begin();
     for (u32 index = 0; index < client.chunks.size(); ++index) {
         if (index + 3 < client.chunks.size())
             state.mirror.prefetch(client.chunks[index + 3].chunk);
@@ -137,15 +172,20 @@ void plan_client(Plan plan) {
         if (any_dirty && (state.dirty_chunks[view.chunk / 64] >> view.chunk % 64 & 1)) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
             promote_baseline(view, chunk, state.tick);
-            view.pending |= chunk.dirty & view.known & view.visible; // gone is said once, whatever changes meanwhile
+            view.pending |= chunk.announced & view.known & view.visible; // gone is said once, whatever changes meanwhile
             if (view.in_flight == 0) // R6: otherwise nothing would send it again
-                view.pending |= unacked(view, chunk, state.tick);
+                view.pending |= unacked(view, chunk, state.tick) & ~held_lanes(chunk);
+        }
+        u64 waiting = 0;
+        if (own != plan.worker.waiting.end() && own->chunk == view.chunk) {
+            waiting = own++->lanes & view.known & ~view.limbo; // what has not arrived yet does not wait
+            client.attention |= (waiting & view.pending) != 0;
         }
         if (!wanted(view))
             continue;
         // A pending lane whose state has been acknowledged since needs nothing.
         view.pending &= unacked(view, state.mirror.chunk(view.chunk), state.tick);
-        if (const u64 lanes = wanted(view))
+        if (const u64 lanes = wanted(view) & ~waiting)
             plan.worker.candidates.push_back({lanes, index, 0});
     }
     if (state.config.budget_bytes && plan.worker.candidates.size())

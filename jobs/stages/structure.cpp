@@ -69,30 +69,44 @@ void touch_lane(ServerState& state, Chunk& chunk, u32 lane, bool structural) {
     state.touch_chunk(chunk.number);
 }
 
+/// What a component of the server's own kinds says of an entity; null if the entity lacks it.
+template <class T>
+const T* own_component(const ServerState& state, u32 entity_idx) {
+    const u32 dense = state.world.dense_index(entity_idx, component_id<T>());
+    return dense == no_row ? nullptr : static_cast<const T*>(state.world.pool_of(component_id<T>())->row(dense));
+}
+
 /// Gives the entity's lane the rule that its VisibleTo says now, if any.
 void rule_lane(ServerState& state, u32 entity_idx, u32 place) {
     Chunk& chunk = state.mirror.chunk(place / lane_count);
-    const u32 dense = state.world.dense_index(entity_idx, component_id<VisibleTo>());
-    const auto* rule =
-        dense == no_row ? nullptr : static_cast<const VisibleTo*>(state.world.pool_of(component_id<VisibleTo>())->row(dense));
-    if (!state.mirror.set_rule(chunk, place % lane_count, rule))
+    if (!state.mirror.set_rule(chunk, place % lane_count, own_component<VisibleTo>(state, entity_idx)))
         return;
     chunk.view_tick = state.tick;
     state.any_view_change = true;
 }
 
-/// Rules that were set, changed or taken away on entities that keep their lanes.
-void update_rules(ServerState& state) {
+/// Gives the entity's lane the period of its UpdatePriority.
+void pace_lane(ServerState& state, u32 entity_idx, u32 place) {
+    Chunk& chunk = state.mirror.chunk(place / lane_count);
+    const auto* priority = own_component<UpdatePriority>(state, entity_idx);
+    const bool first = !chunk.periods;
+    if (state.mirror.set_period(chunk, place % lane_count, priority ? update_period_log2(priority->value) : 0) && first)
+        state.slow_chunks.push_back(chunk.number);
+}
+
+/// Tells `f` of entities in a lane whose T was set, changed or taken away.
+template <class T>
+void each_changed(ServerState& state, ChangeReader<T>& changes, void (*f)(ServerState&, u32 entity_idx, u32 place)) {
     const auto look = [&](Entity entity) {
         if (const Slot* slot = state.slot_of(entity); slot && slot->place != no_slot)
-            rule_lane(state, entity.entity_idx, slot->place);
+            f(state, entity.entity_idx, slot->place);
     };
-    if (state.rule_changes.take_resync())
+    if (changes.take_resync())
         for (u32 i = 0; i < state.slots.size(); ++i)
             if (state.slots[i].entity_id && state.slots[i].place != no_slot)
-                rule_lane(state, i, state.slots[i].place);
-    state.rule_changes.each_removed([&](const Removal& removal) { look(removal.entity); });
-    state.rule_changes.each([&](Entity entity, const VisibleTo&) { look(entity); });
+                f(state, i, state.slots[i].place);
+    changes.each_removed([&](const Removal& removal) { look(removal.entity); });
+    changes.each([&](Entity entity, const T&) { look(entity); });
 }
 
 /// Puts an entity into a lane. Returns false at the limit.
@@ -118,6 +132,7 @@ bool take_lane(ServerState& state, u32 entity_idx, Target target) {
     chunk.from_start = (chunk.from_start & ~(u64(1) << lane)) | u64(slot.from_start) << lane;
     slot.place = number * lane_count + lane;
     rule_lane(state, entity_idx, slot.place);
+    pace_lane(state, entity_idx, slot.place);
     slot.spatial = target.spatial;
     if (target.spatial) {
         const CellPosition at = state.grid.cell_coordinates(target.cell);
@@ -371,7 +386,8 @@ void run_structure_stage(ServerState& state) {
         move(state, static_cast<u32>(found));
     state.moves.clear();
     house_homeless(state);
-    update_rules(state);
+    each_changed(state, state.rule_changes, rule_lane);
+    each_changed(state, state.priority_changes, pace_lane);
     forget_references(state);
     resolve_dangling(state);
     if (cpu)

@@ -253,6 +253,21 @@ void Mirror::past(const Chunk& chunk, Tick baseline, u64 lanes, PastRows& out) c
     }
 }
 
+bool Mirror::set_period(Chunk& chunk, u32 lane, u32 period_log2) {
+    const u64 bit = u64(1) << lane;
+    if (period_log2 == 0 ? (chunk.slow & bit) == 0 : (chunk.slow & bit) != 0 && (chunk.periods[period_log2 - 1] & bit) != 0)
+        return false;
+    if (!chunk.periods) {
+        chunk.periods = reinterpret_cast<u64*>(carve(sizeof(u64) * update_period_log2_max));
+        std::fill(chunk.periods, chunk.periods + update_period_log2_max, 0);
+    }
+    for (u32 p = 1; p <= update_period_log2_max; ++p)
+        chunk.periods[p - 1] = (chunk.periods[p - 1] & ~bit) | (p == period_log2 ? bit : 0);
+    chunk.slow = (chunk.slow & ~bit) | (period_log2 ? bit : 0);
+    chunk.slow_any = (chunk.slow | chunk.held) != 0;
+    return true;
+}
+
 bool Mirror::set_rule(Chunk& chunk, u32 lane, const VisibleTo* rule) {
     const u64 bit = u64(1) << lane;
     if (!rule) {

@@ -14,6 +14,7 @@
 #include "src/visibility/interest_grid.hpp"
 #include "throng/array.hpp"
 #include "throng/memory.hpp"
+#include "throng/update_priority.hpp"
 #include "throng/visibility.hpp"
 #include <mutex>
 
@@ -39,7 +40,9 @@ struct alignas(64) Chunk {
     bool dropped_any : 1 = false;
     bool rebound_any : 1 = false;
     bool headers_any : 1 = false;
+    bool slow_any : 1 = false; // slow or held is not 0
     bool spatial = false;
+    u64 announced = 0; // lanes that clients are told of in this tick because they changed: dirty, but for those whose period is not over
     u64 earlier[history_max] = {}; // [a]: lanes that changed in the a ticks before dirty_tick
     Tick ticks[history_max] = {};
     u32 cell = 0;
@@ -52,6 +55,9 @@ struct alignas(64) Chunk {
     u32 next_in_cell = no_chunk;
     u64 ruled = 0;              // lanes whose entity has VisibleTo ...
     VisibleTo* rules = nullptr; // ... and what it says, by lane; null until a lane is ruled
+    u64 slow = 0;               // lanes whose entity has an UpdatePriority below 1 ...
+    u64* periods = nullptr;     // ... and those of each period, [log2 - 1]; null until there is one
+    u64 held = 0;               // slow lanes that have changed and wait for their tick
     u64 lasting = 0;            // lanes whose entity is Lasting
     u64 from_start = 0;         // of these, those that clients get in any case
     // what encoding a lane of this chunk cost, for deterministic size estimates (1/16 bytes a lane)
@@ -146,6 +152,8 @@ public:
 
     /// Makes a lane visible by a rule; null: to all. Returns whether that is new.
     bool set_rule(Chunk& chunk, u32 lane, const VisibleTo* rule);
+    /// The lane's changes are announced every 2^period_log2 ticks. Returns whether that is new.
+    bool set_period(Chunk& chunk, u32 lane, u32 period_log2);
 
     u64 bytes() const { return bytes_; }
 
@@ -199,6 +207,16 @@ inline u64 changed(const Chunk& chunk, Tick after, Tick until) {
     if (age <= history_max && past_newest >= -1)
         return chunk.earlier[age - 1] | (past_newest >= 0 ? chunk.dirty : 0);
     return changed_in_ring(chunk, after, until);
+}
+
+/// Whether changes that are sent every 2^period_log2 ticks are sent in this one. Chunks take turns.
+inline bool period_is_over(const Chunk& chunk, Tick tick, u32 period_log2) {
+    return ((tick + chunk.number) & ((1u << period_log2) - 1)) == 0;
+}
+
+/// Lanes whose last change waits: nobody has been told.
+inline u64 held_lanes(const Chunk& chunk) {
+    return chunk.slow_any ? chunk.held : 0;
 }
 
 /// Lanes whose occupant changed after `after`, or that changed at all in a dropped version after it.

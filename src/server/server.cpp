@@ -21,7 +21,7 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), touched(c.allocator), fresh_rows(c.allocator),
       fresh(c.allocator), touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
-      lasting_ended(c.allocator), rule_changes(w),
+      lasting_ended(c.allocator), rule_changes(w), priority_changes(w), slow_chunks(c.allocator),
       homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), table_message(c.allocator), outbox(c.allocator),
       dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator), client_counts(c.allocator),
       keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator),
@@ -418,6 +418,7 @@ ServerMemory Server::memory() const {
         memory.client_chunks += client.chunks.size();
         memory.side_table_bytes += client.records.capacity() * sizeof(MessageRecord) + client.sections.capacity() * sizeof(SectionRecord) +
                                    client.sends.capacity() * sizeof(Send) + client.listed.capacity_bytes() +
+                                   client.priorities.capacity_bytes() +
                                    client.lasting.capacity_bytes();
     }
     memory.side_table_bytes += state_->client_counts.capacity() * sizeof(ClientCounts);
@@ -501,6 +502,21 @@ void View::set_layers(u64 layers) {
 
 u64 View::layers() const {
     return state_->clients[client_].layers;
+}
+
+bool View::set_priority(Entity entity, float priority) {
+    EntityList& list = state_->clients[client_].priorities;
+    if (list.size() >= priorities_max && !list.has(entity.entity_idx, entity.entity_id)) {
+        list.remove_if([&](const EntityList::Entry& e) { return state_->world.entity_at(e.entity_idx).entity_id != e.entity_id; });
+        if (list.size() >= priorities_max)
+            return false;
+    }
+    list.add(entity, update_period_log2(priority));
+    return true;
+}
+
+void View::clear_priority(Entity entity) {
+    state_->clients[client_].priorities.remove(entity);
 }
 
 bool View::hidden(Entity entity) const {

@@ -78,7 +78,7 @@ struct UnappliedSection {
 
 struct alignas(64) ClientState {
     explicit ClientState(Allocator a)
-        : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), listed(a), lasting(a), typed(a),
+        : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), listed(a), lasting(a), priorities(a), typed(a),
           backlog{ItemQueue(a), ItemQueue(a)} {}
     ClientState(ClientState&&) = default;
     ClientState& operator=(ClientState&&) = default;
@@ -128,6 +128,7 @@ struct alignas(64) ClientState {
     Array<UnappliedSection> unapplied;
     EntityList listed;     // those hidden, or, after hide_all, those shown
     LastingList lasting;   // those that it may have
+    EntityList priorities; // those with a priority for this client: log2 of their periods
     u64 layers = 0;        // for VisibleTo
     i32 tokens = 0; // byte budget
     u64 hash = 0;   // of the state at hash_tick
@@ -174,7 +175,7 @@ struct ClientCounts {
 /// Counters and scratch of one worker, on lines of its own.
 struct alignas(128) WorkerState {
     WorkerState(BlockStock& payloads, Allocator a)
-        : arena(payloads, a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), candidates(a), message(a),
+        : arena(payloads, a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), waiting(a), candidates(a), message(a),
           opaque(a), lanes(a), typed(a), bundle(a) {}
     WorkerState(WorkerState&&) = default;
     WorkerState& operator=(WorkerState&&) = default;
@@ -195,11 +196,12 @@ struct alignas(128) WorkerState {
     Array<u32> cells;
     Array<u32> numbers;
     Array<ClientChunk> merged;
-    struct Withdrawn { // lanes of a chunk that appeared to or left a client
+    struct ChunkLanes {
         u32 chunk;
         u64 lanes;
     };
-    Array<Withdrawn> withdrawn; // ascending by chunk
+    Array<ChunkLanes> withdrawn; // that appeared to or left a client; ascending by chunk
+    Array<ChunkLanes> waiting;   // that a client's own priorities hold back; ascending by chunk
     struct Candidate {
         u64 lanes; // that have something unsent
         u32 client_chunk;
@@ -269,6 +271,8 @@ struct ServerState {
     Array<u64> unbound_alive;              // entity_id of those that lost Replicated this tick; sorted after use
     Array<NetId> lasting_ended;            // Lasting entities that ended since the last interest stage
     ChangeReader<VisibleTo> rule_changes;
+    ChangeReader<UpdatePriority> priority_changes;
+    Array<u32> slow_chunks; // those that have had an entity with a period
     bool any_dirty = false;                // a chunk changed at this tick
     bool any_oversize = false;             // a lane was too large for any message in this tick
     bool any_view_change = false;      // a row was marked or a lane touched in this tick

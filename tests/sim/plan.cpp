@@ -110,6 +110,7 @@ Plan::Plan(u64 s) : seed(s) {
     listing_chance = random.pick({0.0, 0.0, 0.05});
     lasting_chance = random.pick({0.0, 0.2, 1.0});
     server.lasting_max = random.pick({4096u, 4096u, 4u});
+    priority_chance = random.pick({0.0, 0.0, 0.3, 1.0});
 }
 
 LinkConfig Plan::faulty_link(Random& random, bool dirty) const {

@@ -34,7 +34,7 @@ Plan prepared(u64 seed, const Options& options, const Allocator& allocator, Outp
 Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& options)
     : protocol_(protocol), options_(options),
       plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
-      rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), world_({.block_rows = 64}), network_(plan_.network),
+      rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218), world_({.block_rows = 64}), network_(plan_.network),
       server_(world_, protocol, network_.server(), plan_.server), actions_(plan_, random_, world_), verifier_(protocol, world_, server_) {
     actions_.tracing = options.trace;
     verifier_.unhoused_allowed = plan_.server.chunks_max < 1000;
@@ -169,6 +169,31 @@ void Simulation::random_lasting() {
         world_.add<Lasting>(entity, Lasting{.from_start = lists_.chance(0.3)});
 }
 
+/// How often changes of an entity are sent, to all or to one client.
+void Simulation::random_priority() {
+    const u32 slot = priorities_.below(std::max(1u, world_.entity_slots()));
+    const Entity entity = slot < world_.entity_slots() ? world_.entity_at(slot) : Entity{};
+    const float priority = priorities_.pick({1.0f, 0.5f, 0.25f, 0.05f});
+    if (!world_.alive(entity))
+        return;
+    if (!peers_.empty() && priorities_.chance(0.4)) {
+        Peer& peer = *peers_[priorities_.below(static_cast<u32>(peers_.size()))];
+        if (!peer.joined)
+            return;
+        if (priorities_.chance(0.3))
+            server_.view(peer.id).clear_priority(entity);
+        else
+            (void)server_.view(peer.id).set_priority(entity, priority);
+        return;
+    }
+    if (priorities_.chance(0.3))
+        world_.remove<UpdatePriority>(entity);
+    else if (UpdatePriority* set = world_.mut<UpdatePriority>(entity))
+        set->value = priority;
+    else
+        world_.add<UpdatePriority>(entity, UpdatePriority{priority});
+}
+
 void Simulation::random_action() {
     double at = random_.unit() * plan_.weight_sum;
     u32 a = 0;
@@ -218,6 +243,8 @@ void Simulation::tick(bool faults) {
             random_listing();
         if (lists_.chance(plan_.lasting_chance))
             random_lasting();
+        if (priorities_.chance(plan_.priority_chance))
+            random_priority();
     }
     server_.receive(now_);
     for (auto& peer : peers_)
@@ -330,7 +357,7 @@ void Simulation::check_promises() {
     }
 }
 
-/// R6: what a client has not acknowledged is unsent, or in a message whose ack may still come. Else nobody would ever send it again
+/// R6: what a client has not acknowledged is unsent, waits for its tick, or is in a message whose ack may still come. Else nobody would ever send it again
 /// while other lanes of its chunk keep messages in flight.
 void Simulation::check_under_way() {
     ServerState& state = server_.state();
@@ -346,7 +373,8 @@ void Simulation::check_under_way() {
             }
         }
         for (const ClientChunk& view : client.chunks) {
-            const u64 open = unacked(view, state.mirror.chunk(view.chunk), state.tick) & ~view.pending;
+            const Chunk& chunk = state.mirror.chunk(view.chunk);
+            const u64 open = unacked(view, chunk, state.tick) & ~view.pending & ~held_lanes(chunk); // those have a tick
             if (const u64 left = open & ~carried[view.chunk])
                 failure_.report("client %u: lanes %llx of chunk %u are unacknowledged, but neither unsent nor under way",
                                 static_cast<u32>(&client - state.clients.data()), static_cast<unsigned long long>(left), view.chunk);

@@ -39,6 +39,7 @@ private:
     void random_rule();
     void random_listing();
     void random_lasting();
+    void random_priority();
     void join(bool faults);
     void leave(std::size_t index);
     void receive(Peer& peer);
@@ -58,7 +59,7 @@ private:
     throng::u32 dirty_chunks_ = 0; // of the last tick
     Failure failure_;
     Plan plan_; // refers to allocations_ and outcome_
-    Random random_, rules_, lists_; // rules, lists and the like draw from their own, so that seeds keep what they drew without them
+    Random random_, rules_, lists_, priorities_; // rules, lists and the like draw from their own, so that seeds keep what they drew without them
     throng::World world_;
     throng::LoopbackNetwork network_;
     throng::Server server_;

@@ -1,0 +1,104 @@
+// Changes of entities that matter less are sent less often.
+#include "tests/conformance/state_support.hpp"
+
+using namespace throng;
+using namespace conformance::state;
+
+namespace {
+
+/// Changes hp in so many ticks and returns in how many of them state was sent.
+int ticks_with_state(StateNet& net, Entity e, int ticks) {
+    int sent = 0;
+    for (int i = 0; i < ticks; ++i) {
+        ++net.world.mut<Health>(e)->hp;
+        sent += net.step().sent_lanes != 0;
+    }
+    return sent;
+}
+
+} // namespace
+
+TEST_CASE("priority/entity_priority") {
+    StateNet net;
+    auto& peer = net.join();
+    net.script_loss(peer, 0, 0);
+    const Entity e = net.world.spawn(Health{1, false}, UpdatePriority{0.5f}, Replicated{});
+    CHECK(net.step().sent_lanes == 1); // appearing does not wait
+    net.settle();
+    CHECK(ticks_with_state(net, e, 8) == 4);
+    net.world.mut<UpdatePriority>(e)->value = 0.2f; // every fifth tick: rounded up to the eighth
+    CHECK(ticks_with_state(net, e, 32) == 4);
+    net.world.remove<UpdatePriority>(e);
+    CHECK(ticks_with_state(net, e, 8) == 8);
+    net.agree();
+    CHECK(net.hp(peer, e) == 49);
+}
+
+TEST_CASE("priority/client_priority") {
+    StateNet net;
+    auto &slow = net.join(), &fast = net.join();
+    net.script_loss(slow, 0, 0);
+    net.script_loss(fast, 0, 0);
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    REQUIRE(net.server.view(slow.id).set_priority(e, 0.25f));
+    int sent = 0;
+    for (int i = 0; i < 16; ++i) {
+        net.world.mut<Health>(e)->hp = 2 + i;
+        sent += static_cast<int>(net.step().sent_lanes);
+        CHECK(net.hp(fast, e) >= 1 + i); // at most a tick behind
+    }
+    CHECK(sent == 16 + 4);
+    net.server.view(slow.id).clear_priority(e);
+    CHECK(ticks_with_state(net, e, 4) == 4);
+    net.agree();
+}
+
+TEST_CASE("priority/client_priority_overrides_entity_priority") {
+    StateNet net;
+    auto& peer = net.join();
+    net.script_loss(peer, 0, 0);
+    const Entity e = net.world.spawn(Health{1, false}, UpdatePriority{0.1f}, Replicated{});
+    net.settle();
+    REQUIRE(net.server.view(peer.id).set_priority(e, 1));
+    CHECK(ticks_with_state(net, e, 10) == 10);
+    net.agree();
+}
+
+TEST_CASE("priority/with_miss") {
+    StateNet net;
+    auto& peer = net.join();
+    net.script_loss(peer, 0, 0);
+    const Entity e = net.world.spawn(Health{1, false}, UpdatePriority{0.0f}, Replicated{});
+    const Entity other = net.world.spawn(Health{1, false}, Replicated{}); // its acks tell of the loss
+    net.settle();
+    net.script_packets(peer, Direction::down, {});
+    net.world.mut<Health>(e)->hp = 2;
+    int waited = 0;
+    while (net.network.counters(peer.id, Direction::down).in_flight == 0 && waited < 200) { // up to the tick that sends it, and loses it
+        net.script_loss(peer, 100, 0);
+        if (net.step().sent_lanes)
+            break;
+        ++waited;
+    }
+    REQUIRE(waited < 64);
+    net.script_loss(peer, 0, 0);
+    int again = 0;
+    for (; again < 20 && net.hp(peer, e) != 2; ++again) {
+        ++net.world.mut<Health>(other)->hp;
+        net.step();
+    }
+    CHECK(again < 10); // as soon as the loss is known, long before its next turn
+    net.agree();
+}
+
+TEST_CASE("priority/change_waits_for_its_turn_though_the_world_rests") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, UpdatePriority{0.01f}, Replicated{});
+    net.settle();
+    net.world.mut<Health>(e)->hp = 2;
+    REQUIRE(net.until([&] { return net.hp(peer, e) == 2; }));
+    net.agree();
+    CHECK(net.state_bytes(100) == 0);
+}
