@@ -179,6 +179,33 @@ TEST_SUITE("guide") {
         CHECK_FALSE(server.visible(id, flag));
     }
 
+    TEST_CASE("priority") {
+        Game game;
+        World& world = game.world;
+        const Entity tree = world.spawn(Position{10, 0, 0}, Replicated{});
+        View view = game.server->view(game.id);
+        view.look_at(0, 0, {.radius = 60});
+        game.steps(6);
+        // [priority]
+        world.add<UpdatePriority>(tree, UpdatePriority{0.25f}); // every fourth tick
+        view.set_priority(tree, 1);                             // but for this client every tick
+        // [/priority]
+        const auto moves_seen = [&] {
+            const Entity seen = game.client->entity(game.server->net_id(tree));
+            int moves = 0;
+            for (int i = 0; i < 8; ++i) {
+                const float before = game.client_world.get<Position>(seen)->x;
+                world.mut<Position>(tree)->x += 1;
+                game.steps(1);
+                moves += game.client_world.get<Position>(seen)->x != before;
+            }
+            return moves;
+        };
+        CHECK(moves_seen() == 8);
+        view.clear_priority(tree);
+        CHECK(moves_seen() == 2);
+    }
+
     TEST_CASE("lasting") {
         World world, seen;
         Protocol protocol;
