@@ -13,8 +13,8 @@ namespace {
 class NaiveEngine final : public Engine {
 public:
     NaiveEngine(const Options& options, std::unique_ptr<scenarios::Trace> trace, std::unique_ptr<scenarios::Motion> motion)
-        : options_(options), scenario_(*options.scenario), trace_(std::move(trace)), motion_owner_(std::move(motion)), motion_(*motion_owner_),
-          executor_(make_executor(options.executor, options.workers)),
+        : options_(options), scenario_(*options.scenario), trace_(std::move(trace)), motion_owner_(std::move(motion)),
+          motion_(*motion_owner_), executor_(make_executor(options.executor, options.workers)),
           metered_(*executor_), network_(network_of(options)) {
         motion_.populate(world_, *executor_);
         server_ = std::make_unique<naive::Server>(

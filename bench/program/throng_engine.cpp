@@ -51,8 +51,8 @@ private:
 class ThrongEngine final : public Engine {
 public:
     ThrongEngine(const Options& options, std::unique_ptr<scenarios::Trace> trace, std::unique_ptr<scenarios::Motion> motion)
-        : options_(options), scenario_(*options.scenario), trace_(std::move(trace)), motion_owner_(std::move(motion)), motion_(*motion_owner_),
-          executor_(make_executor(options.executor, options.workers)),
+        : options_(options), scenario_(*options.scenario), trace_(std::move(trace)), motion_owner_(std::move(motion)),
+          motion_(*motion_owner_), executor_(make_executor(options.executor, options.workers)),
           protocol_({.tick_hz = scenario_.tick_hz, .dictionary = options.dictionary}), network_(network_config()) {
         scenarios::add_components(protocol_);
         if (protocol_.finish() != throng::Error::none)

@@ -357,8 +357,8 @@ void Simulation::check_promises() {
     }
 }
 
-/// R6: what a client has not acknowledged is unsent, waits for its tick, or is in a message whose ack may still come. Else nobody would ever send it again
-/// while other lanes of its chunk keep messages in flight.
+/// R6: what a client has not acknowledged is unsent, waits for its tick, or is in a message whose ack may still come. Else nobody would
+/// ever send it again while other lanes of its chunk keep messages in flight.
 void Simulation::check_under_way() {
     ServerState& state = server_.state();
     for (const ClientState& client : state.clients) {

@@ -59,7 +59,7 @@ private:
     throng::u32 dirty_chunks_ = 0; // of the last tick
     Failure failure_;
     Plan plan_; // refers to allocations_ and outcome_
-    Random random_, rules_, lists_, priorities_; // rules, lists and the like draw from their own, so that seeds keep what they drew without them
+    Random random_, rules_, lists_, priorities_; // the others are for what came later: seeds keep what they drew without it
     throng::World world_;
     throng::LoopbackNetwork network_;
     throng::Server server_;
