@@ -108,13 +108,14 @@ enum class WhyReason : u8 {
     next_tick,       // what has changed since the last tick, or was given up in it (records_max), counts in the next one
     oversize,        // larger than the backend's largest message
     budget,          // budget_bytes: it has not had its turn
+    priority,        // an UpdatePriority, or the view's own priority for it: it has not had its turn
     backend_refused, // the backend took no more in the last tick
     in_flight,       // sent, in full, and not acknowledged
     limbo,           // no state that the client has acknowledged is of use: it goes in full once more. What it waits for: Why::cause
     behind,          // the client has it, but not its newest state. What that waits for: Why::cause
     current,         // the client has acknowledged the newest state
 };
-inline constexpr u32 why_reason_count = 21;
+inline constexpr u32 why_reason_count = 22;
 const char* to_string(WhyReason reason);
 
 /// One entity on one client, as of the last tick; of View and VisibleTo, what they say now.

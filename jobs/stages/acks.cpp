@@ -95,7 +95,7 @@ void Acks::settle(ClientChunk& view, const Chunk& chunk, bool was_in_flight) {
     THRONG_ASSERT(!was_in_flight || view.in_flight > 0);
     view.in_flight = static_cast<u16>(view.in_flight - was_in_flight);
     if (view.in_flight == 0)
-        if (const u64 left = unacked(view, chunk, present) & ~held_lanes(chunk)) {
+        if (const u64 left = unacked(view, chunk, present) & ~waiting_lanes(chunk)) {
             repeat(view, left, worker.counts);
             client.attention = true;
         }
@@ -171,7 +171,7 @@ void Acks::lost(u32 message) {
         if (!view)
             continue;
         const Chunk& chunk = state.mirror.chunk(s.chunk);
-        repeat(*view, unacked(*view, chunk, present) & (s.lanes | ~held_lanes(chunk)), worker.counts);
+        repeat(*view, unacked(*view, chunk, present) & (s.lanes | ~waiting_lanes(chunk)), worker.counts);
         client.attention |= view->pending != 0;
         settle(*view, chunk, true);
     }

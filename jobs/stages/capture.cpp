@@ -257,10 +257,10 @@ void announce(Chunk& chunk, Tick tick, u64 dirty, u64 rebound) {
         chunk.announced = dirty;
         return;
     }
-    const u64 news = dirty | chunk.held, now = news & (due_lanes(chunk, tick) | rebound);
+    const u64 news = dirty | chunk.waiting, now = news & (due_lanes(chunk, tick) | rebound);
     chunk.announced = now;
-    chunk.held = news & ~now;
-    chunk.slow_any = (chunk.slow | chunk.held) != 0;
+    chunk.waiting = news & ~now;
+    chunk.slow_any = (chunk.slow | chunk.waiting) != 0;
 }
 
 /// Returns whether the chunk changed.
@@ -363,7 +363,7 @@ void run_capture_stage(ServerState& state) {
         Chunk& chunk = state.mirror.chunk(number);
         u64& word = state.dirty_chunks[number / 64];
         const u64 bit = u64(1) << number % 64;
-        if ((word & bit) || !(chunk.held & due_lanes(chunk, state.tick)))
+        if ((word & bit) || !(chunk.waiting & due_lanes(chunk, state.tick)))
             continue;
         announce(chunk, state.tick, 0, 0);
         word |= bit;

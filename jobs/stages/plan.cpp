@@ -174,7 +174,7 @@ void plan_client(Plan plan) {
             promote_baseline(view, chunk, state.tick);
             view.pending |= chunk.announced & view.known & view.visible; // gone is said once, whatever changes meanwhile
             if (view.in_flight == 0) // R6: otherwise nothing would send it again
-                view.pending |= unacked(view, chunk, state.tick) & ~held_lanes(chunk);
+                view.pending |= unacked(view, chunk, state.tick) & ~waiting_lanes(chunk);
         }
         u64 waiting = 0;
         if (own != plan.worker.waiting.end() && own->chunk == view.chunk) {

@@ -264,7 +264,7 @@ bool Mirror::set_period(Chunk& chunk, u32 lane, u32 period_log2) {
     for (u32 p = 1; p <= update_period_log2_max; ++p)
         chunk.periods[p - 1] = (chunk.periods[p - 1] & ~bit) | (p == period_log2 ? bit : 0);
     chunk.slow = (chunk.slow & ~bit) | (period_log2 ? bit : 0);
-    chunk.slow_any = (chunk.slow | chunk.held) != 0;
+    chunk.slow_any = (chunk.slow | chunk.waiting) != 0;
     return true;
 }
 

@@ -40,7 +40,7 @@ struct alignas(64) Chunk {
     bool dropped_any : 1 = false;
     bool rebound_any : 1 = false;
     bool headers_any : 1 = false;
-    bool slow_any : 1 = false; // slow or held is not 0
+    bool slow_any : 1 = false; // slow or waiting is not 0
     bool spatial = false;
     u64 announced = 0; // lanes that clients are told of in this tick because they changed: dirty, but for those whose period is not over
     u64 earlier[history_max] = {}; // [a]: lanes that changed in the a ticks before dirty_tick
@@ -57,7 +57,7 @@ struct alignas(64) Chunk {
     VisibleTo* rules = nullptr; // ... and what it says, by lane; null until a lane is ruled
     u64 slow = 0;               // lanes whose entity has an UpdatePriority below 1 ...
     u64* periods = nullptr;     // ... and those of each period, [log2 - 1]; null until there is one
-    u64 held = 0;               // slow lanes that have changed and wait for their tick
+    u64 waiting = 0;            // slow lanes that have changed and wait for their tick
     u64 lasting = 0;            // lanes whose entity is Lasting
     u64 from_start = 0;         // of these, those that clients get in any case
     // what encoding a lane of this chunk cost, for deterministic size estimates (1/16 bytes a lane)
@@ -215,8 +215,8 @@ inline bool period_is_over(const Chunk& chunk, Tick tick, u32 period_log2) {
 }
 
 /// Lanes whose last change waits: nobody has been told.
-inline u64 held_lanes(const Chunk& chunk) {
-    return chunk.slow_any ? chunk.held : 0;
+inline u64 waiting_lanes(const Chunk& chunk) {
+    return chunk.slow_any ? chunk.waiting : 0;
 }
 
 /// Lanes whose occupant changed after `after`, or that changed at all in a dropped version after it.

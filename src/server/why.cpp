@@ -27,6 +27,7 @@ const char* to_string(WhyReason reason) {
         "decided in the next tick",
         "larger than the largest message",
         "waits: budget_bytes",
+        "waits: its priority",
         "waits: the backend refused",
         "in flight: not acknowledged",
         "limbo: goes in full again",
@@ -83,6 +84,8 @@ WhyReason Question::unsent() const {
                 return WhyReason::backend_refused;
         return WhyReason::oversize;
     }
+    if (client.priorities.has(chunk.entity_idx[std::countr_zero(bit)], slot.entity_id))
+        return WhyReason::priority;
     return state.config.budget_bytes ? WhyReason::budget : WhyReason::next_tick;
 }
 
@@ -103,7 +106,9 @@ void Question::answer(Why& why) const {
         why.reason = why.cause = WhyReason::current;
         return;
     }
-    why.cause = view->pending & bit ? unsent() : WhyReason::in_flight;
+    why.cause = view->pending & bit          ? unsent()
+                : waiting_lanes(chunk) & bit ? WhyReason::priority
+                                             : WhyReason::in_flight;
     if (!(view->limbo & bit)) {
         why.reason = WhyReason::behind;
         why.behind_ticks = state.tick - view->baseline;

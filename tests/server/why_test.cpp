@@ -328,6 +328,30 @@ TEST_SUITE("server") {
         CHECK_WHY(net.why(all[0]), current, current);
     }
 
+    TEST_CASE("why: its priority, for all or for the one client") {
+        Net net;
+        const Entity e = net.spawn(1);
+        net.world.add<UpdatePriority>(e, UpdatePriority{0});
+        net.settle();
+        REQUIRE(net.server.current_tick() % update_period_max < 60); // its turn is not soon
+        net.world.mut<Health>(e)->hp = 2;
+        net.step();
+        CHECK_WHY(net.why(e), behind, priority);
+        net.world.remove<UpdatePriority>(e);
+        net.step(); // what waited need not any more
+        CHECK_WHY(net.why(e), behind, in_flight);
+        net.settle();
+        CHECK_WHY(net.why(e), current, current);
+        REQUIRE(net.server.view(net.peer.id).set_priority(e, 0));
+        REQUIRE(net.server.current_tick() % update_period_max < 60);
+        net.world.mut<Health>(e)->hp = 3;
+        net.step();
+        CHECK_WHY(net.why(e), behind, priority);
+        net.server.view(net.peer.id).clear_priority(e);
+        net.step();
+        CHECK_WHY(net.why(e), behind, in_flight);
+    }
+
     TEST_CASE("why: larger than any message") {
         LoopbackConfig links;
         links.reliable_bytes_max = 1400;

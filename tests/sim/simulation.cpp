@@ -374,7 +374,7 @@ void Simulation::check_under_way() {
         }
         for (const ClientChunk& view : client.chunks) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
-            const u64 open = unacked(view, chunk, state.tick) & ~view.pending & ~held_lanes(chunk); // those have a tick
+            const u64 open = unacked(view, chunk, state.tick) & ~view.pending & ~waiting_lanes(chunk); // those have a tick
             if (const u64 left = open & ~carried[view.chunk])
                 failure_.report("client %u: lanes %llx of chunk %u are unacknowledged, but neither unsent nor under way",
                                 static_cast<u32>(&client - state.clients.data()), static_cast<unsigned long long>(left), view.chunk);
