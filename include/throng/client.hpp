@@ -14,6 +14,7 @@
 // Thread rule: one thread at a time per client; different clients are independent unless they share a ClientScratch.
 #include "throng/client_history.hpp"
 #include "throng/client_report.hpp"
+#include "throng/client_rules.hpp"
 #include "throng/ecs.hpp"
 #include "throng/transport.hpp"
 #include "throng/typed.hpp"
@@ -45,6 +46,7 @@ using ClientTickFn = void (*)(void* context, Tick tick);
 
 struct ClientConfig {
     Allocator allocator = default_allocator();
+    const ReceiveRules* rules = nullptr; // of the same protocol, kept by reference; null: components are written as received
     ClientScratch* scratch = nullptr; // of the same protocol; null: the client makes its own
 
     // Limits. A message that would pass one is dropped and not acked (the server takes it for lost), and counted.
@@ -117,6 +119,7 @@ struct ClientStats {
     u64 component_inserts = 0;
     u64 component_removes = 0;
     u64 component_writes = 0;     // values, those of inserts included
+    u64 structural_moves = 0;     // of an entity by a message: all its removals and insertions in one
     u64 references_dropped = 0;   // references_max or entities_max
     u64 ack_messages = 0;
     u64 ack_refusals = 0;         // by the backend

@@ -147,6 +147,87 @@ bool BasicWorld<MaxC>::notify_removing(Entity entity, u32 id) {
     return true;
 }
 
+template <u32 MaxC>
+bool BasicWorld<MaxC>::exchange_unannounced(Entity entity, const Signature<MaxC>& removed, const Signature<MaxC>& added) {
+    Meta* m = find(entity);
+    if (!m || refuse_change(removed) || refuse_change(added))
+        return false;
+    Signature<MaxC> leaving, coming;
+    removed.for_each([&](u32 id) {
+        const Meta* const now = find(entity);
+        if (!now || !now->signature.test(id))
+            return;
+        if (!any_hooks_ || !hooked_.test(id) || notify_removing(entity, id)) // else a call further out is removing it
+            leaving.set(id);
+    });
+    m = find(entity);
+    if (!m || m->dying)
+        return false;
+    Signature<MaxC> now = m->signature;
+    u32 list_size = m->count;
+    leaving.for_each([&](u32 id) { // hooks may have taken off more
+        if (now.test(id))
+            --list_size;
+        else
+            leaving.reset(id);
+    });
+    // Everything that can fail comes first, but for what constructors do.
+    added.for_each([&](u32 id) {
+        if (now.test(id) && !leaving.test(id))
+            return;
+        PoolBase* const pool = pool_of(ComponentId(id));
+        THRONG_ASSERT(pool && pool->ops().construct && "exchange_unannounced needs the pool, and a default constructor");
+        if (!pool || !pool->ops().construct)
+            return;
+        coming.set(id);
+        ++list_size;
+        pool->reserve_rows(1);
+        pool->reserve_direct(arena_.slots());
+    });
+    if (leaving.intersects(logged_) || coming.intersects(logged_))
+        log_.reserve_extra(leaving.count() + coming.count());
+    if (coming.intersects(hooked_))
+        unannounced_.reserve_extra(coming.count());
+    ensure_list(*m, list_size);
+    arena_.touch(entity.entity_idx);
+    u32 rows[MaxC]; // by id
+    const u32* row = m->list();
+    now.for_each([&](u32 id) { rows[id] = *row++; });
+    leaving.for_each([&](u32 id) {
+        PoolBase& pool = *pools_[id];
+        now.reset(id);
+        if (related_.test(id))
+            relation_table(id)->unlink(entity.entity_idx);
+        row_moved(pool.ops().erase(pool, rows[id]), id, rows[id]);
+        if (logged_.test(id))
+            log_entry(entity, id, StructureEvent::Kind::removed);
+        if (streamed_.test(id))
+            pool.change_stream()->push_removal({entity, false});
+    });
+    struct Settle { // also when a constructor throws
+        Meta& m;
+        const Signature<MaxC>& now;
+        const u32* rows;
+        ~Settle() {
+            u32* out = m.list();
+            now.for_each([&](u32 id) { *out++ = rows[id]; });
+            m.count = static_cast<decltype(m.count)>(out - m.list());
+            m.signature = now;
+        }
+    } settle{*m, now, rows};
+    coming.for_each([&](u32 id) {
+        PoolBase& pool = *pools_[id];
+        pool.ops().construct(pool.next_row());
+        rows[id] = pool.commit_row(entity.entity_idx, entity.entity_id);
+        now.set(id);
+        if (logged_.test(id))
+            log_entry(entity, id, StructureEvent::Kind::added);
+        if (hooked_.test(id))
+            unannounced_.push_back({entity, static_cast<ComponentId>(id), detail::HookKind::add});
+    });
+    return true;
+}
+
 // Entities that hooks destroy meanwhile join the list of the running destruction: nothing nests, however long a chain is.
 template <u32 MaxC>
 u32 BasicWorld<MaxC>::destroy_hooked(std::span<const Entity> entities) {

@@ -438,10 +438,11 @@ void ChunkRings::merge(u32 component, std::byte* into, const std::byte* from, u6
     }
 }
 
-void ChunkRings::prune(HeldChunk& chunk) {
+void ChunkRings::prune(HeldChunk& chunk, Tick keep_since) {
+    const Tick needed = tick_newer(chunk.newest_named, keep_since) ? keep_since : chunk.newest_named;
     u32 drop = 0;
     while (chunk.version_count - drop > 1 &&
-           (!tick_newer(chunk.versions[drop + 1]->tick, chunk.newest_named) || chunk.version_count - drop > versions_max_))
+           (!tick_newer(chunk.versions[drop + 1]->tick, needed) || chunk.version_count - drop > versions_max_))
         release_version(*chunk.versions[drop++]);
     if (drop == 0)
         return;

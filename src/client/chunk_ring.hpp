@@ -95,8 +95,8 @@ public:
 
     /// Writes the lanes carried at `tick` and patches newer versions up to the next that carried the lane (R7, R8).
     void write(HeldChunk& chunk, Tick tick, StagedSection& section);
-    /// Drops versions that no baseline will name any more, and those beyond the cap.
-    void prune(HeldChunk& chunk);
+    /// Drops versions that no baseline will name any more, unless they are states of `keep_since` and later; and those beyond the cap.
+    void prune(HeldChunk& chunk, Tick keep_since);
 
     /// Bytes of chunks, versions and blocks in use. What the pools hold is the peak of it, and part of a slab each.
     std::size_t used_bytes() const;

@@ -5,6 +5,7 @@
 #include "src/client/agreement.hpp"
 #include "src/client/chunk_ring.hpp"
 #include "src/client/net_index.hpp"
+#include "src/client/receive_rules.hpp"
 #include "src/client/waiting_messages.hpp"
 #include "src/events/dispatcher.hpp"
 #include "src/events/item_queue.hpp"
@@ -21,6 +22,9 @@ struct StagedOpaque {
     u64 hash = 0;
     u8 component = 0, lane = 0;
 };
+
+/// Lanes in which any column of the two blocks differs.
+u64 differing_lanes(const Layout& layout, u32 component, const std::byte* a, const std::byte* b);
 
 struct ClientScratch::Impl {
     Impl(const Protocol& protocol, Allocator allocator);
@@ -103,22 +107,76 @@ struct Client::Impl final : ClientBackendSink {
     };
     void clear_lane(HeldChunk& chunk, u32 lane, NetId occupant, Tick tick);
     Shown place_occupants(HeldChunk& chunk, const StagedSection& section, u64 lanes, Tick tick);
-    void apply_component(HeldChunk& chunk, const StagedSection& section, u32 component, Shown& shown);
-    void apply_opaque(HeldChunk& chunk, const StagedSection& section, u64 open, u64 shown);
-    void count_writes(u32 component, u32 values) {
-        stats.component_writes += values;
-        component_counts[component].writes += values;
-    }
-    void insert_component(u32 record, u32 component, u32 counter);
-    void remove_component(u32 record, u32 component);
-    void write_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes);
-    void write_references(HeldChunk& chunk, const u8* lanes, std::byte* const* rows, u32 count, u32 column, const i64* values);
-    void patch_references(u32 target);
+    void end_entity(Entity entity, NetId id, Tick tick);
     void spawn(u32 record, Tick tick);
     void finish_message(Tick tick);
     bool lasts(const NetRecord& record) const;
     Error check_ends(Bytes ids);
     void commit_ends(Bytes ids, Tick tick);
+
+    // components.cpp
+    struct ComponentChange { // lanes; no initialisers: there is an array a section
+        u64 remove, insert;
+        u64 write;    // insertions too
+        u64 inserted; // insert, before rules took lanes out
+    };
+    struct ComponentRows { // rows of a pool, or objects
+        const u8* lanes;
+        std::byte* const* rows;
+        u32 count;
+    };
+    ComponentChange find_change(const HeldChunk& chunk, const StagedSection& section, u32 component, const Shown& shown) const;
+    void apply_components(HeldChunk& chunk, const StagedSection& section, u64 open, Shown& shown, Tick tick);
+    void count_writes(u32 component, u32 values) {
+        stats.component_writes += values;
+        component_counts[component].writes += values;
+    }
+    void note_structure(HeldChunk& chunk, const StagedSection& section, const ComponentChange* changes);
+    void restructure(const HeldChunk& chunk, const ComponentChange* changes, u64 lanes, Shown& shown);
+    Signature<World::max_components> signature_of(u32 components) const;
+    void drop_dead(const HeldChunk& chunk, Shown& shown) const;
+    template <bool Mark>
+    u32 find_rows(HeldChunk& chunk, u32 component, u64 lanes, u8* lane_of, std::byte** rows);
+    void write_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes);
+    u64 write_different_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes, u64 inserted);
+    void write_columns(const HeldChunk& chunk, const std::byte* block, const i64 (&origin)[2], u32 first, u32 count,
+                       const ComponentRows& out, bool link);
+    void copy_columns(const HeldChunk& chunk, const std::byte* block, const i64 (&origin)[2], u32 first, u32 count,
+                      const ComponentRows& out, bool link);
+    void write_references(const HeldChunk& chunk, const ComponentRows& out, u32 column, const i64* values, bool link);
+    void patch_references(u32 target);
+    void apply_opaque(HeldChunk& chunk, const StagedSection& section, u64 open, const ComponentChange* changes, const Shown& shown,
+                      Tick tick);
+
+    // receive.cpp
+    using ReceiveRoute = ReceiveRules::Impl::Route;
+    struct RoutedWrite {
+        const ReceiveRoute* route;
+        u32 component;
+        u64 lanes;
+    };
+    struct Delivery {
+        Tick tick;
+        bool older;
+        bool link; // the newest values of their lanes
+    };
+    void forget_components(u32 record);
+    u64 marker_lanes(i32 marker, const u32* records, const StagedSection* coming, u64 lanes) const;
+    const ReceiveRules::Impl::ComponentRules& rules_of(u32 component) const { return rules->components[ruled.own[component]]; }
+    template <class F>
+    void each_route(u32 component, const u32* records, const StagedSection* coming, u64 lanes, F&& f);
+    void route_removals(const HeldChunk& chunk, ComponentChange* changes, Shown& shown, Tick tick);
+    void route_values(const HeldChunk& chunk, const StagedSection& section, ComponentChange* changes, const Shown& shown);
+    void write_routed(const HeldChunk& chunk, const StagedSection& section, Tick tick);
+    void deliver(const ReceiveRoute& route, u32 component, const HeldChunk& chunk, const u32* records, const std::byte* block,
+                 const i64 (&origin)[2], u64 lanes, const Delivery& delivery);
+    void deliver_opaque(const ReceiveRoute& route, u32 record, const StagedOpaque& value, Tick tick, bool older);
+    bool write_opaque_routed(const HeldChunk& chunk, const StagedSection& section, const StagedOpaque& value, Tick tick);
+    bool opaque_equal(const StagedOpaque& value, const void* row);
+    void deliver_older(const HeldChunk& chunk, const StagedSection& section, u64 lanes, Tick tick);
+    bool wants_older(const ReceiveRoute* route) const;
+    void deliver_references(u32 target);
+    bool exchange_with_required(u32 record, u32 remove, u32 insert);
 
     // confirm.cpp
     void note_carried(const HeldChunk& chunk, const StagedSection& section, u64 open, Tick tick);
@@ -143,6 +201,11 @@ struct Client::Impl final : ClientBackendSink {
     NetIndex index;
     AckLog acks;
     Array<u32> record_of_slot; // by entity_idx
+    const ReceiveRules::Impl* rules;    // or null
+    ReceiveRules::Impl::Session ruled;  // of `layout`
+    Array<u32> present_of_record;       // components that the server says the entity has, as applied; with rules only
+    Array<RoutedWrite> routed_writes;   // of the section at hand
+    std::byte* received_objects = nullptr; // room for lane_count of any routed component with fields
     Array<ConfirmHistory> histories; // by record; empty without confirm_history
     ClientStats stats, stats_at_join; // the latter when the connection began, or ended
     ReceivedComponent component_counts[Protocol::component_count_max]; // of the connection; no name, no entities

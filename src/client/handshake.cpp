@@ -95,6 +95,8 @@ Error Client::Impl::join(const Welcome& welcome) {
         release(agreed);
         agreed = offered;
         layout = &spoken->layout();
+        if (rules)
+            ruled = rules->session(*layout);
         buffers = agreed ? &*agreed->buffers : &scratch->buffers;
         rings.~ChunkRings();
         ::new (&rings) ChunkRings(*layout, config.allocator, config.ring_versions_max);

@@ -25,6 +25,7 @@ struct NetRecord {
     bool ended = false;           // the server has said so
     bool spawned = false;         // in the message at hand
     bool vanished = false;        // listed as such in the message at hand
+    bool awaited = false;         // references named it before it was shown
 };
 
 /// A reference field of a shown entity: column `column` of `holder` names `target`.

@@ -43,6 +43,7 @@ Client::Impl::Impl(World& client_world, const Protocol& client_protocol, ClientB
     : world(client_world), protocol(client_protocol), spoken(&client_protocol), layout(&client_protocol.layout()), backend(client_backend),
       config(client_config), rings(*layout, config.allocator, config.ring_versions_max),
       index(config.allocator, config.entities_max, config.references_max), acks(config.allocator), record_of_slot(config.allocator),
+      rules(config.rules ? config.rules->impl_ : nullptr), present_of_record(config.allocator), routed_writes(config.allocator),
       histories(config.allocator),
       dispatcher(protocol.messages(), Route::to_client, config.allocator),
       waiting(protocol.messages(), config.allocator),
@@ -58,13 +59,25 @@ Client::Impl::Impl(World& client_world, const Protocol& client_protocol, ClientB
     buffers = &scratch->buffers;
     for (const ComponentInfo& info : protocol.components()) {
         info.ensure_pool(world);
-        THRONG_ASSERT(info.opaque_bytes_max == 0 || world.pool_of(info.id)->ops().alignment <= ClientScratch::Impl::object_alignment);
+        THRONG_ASSERT((info.opaque_bytes_max == 0 && !rules) ||
+                      world.pool_of(info.id)->ops().alignment <= ClientScratch::Impl::object_alignment);
     }
+    if (!rules)
+        return;
+    THRONG_ASSERT(&rules->protocol == &protocol);
+    ruled = rules->session(*layout);
+    for (u32 i = 0; i < rules->pools.size(); ++i)
+        rules->pools[i](world);
+    if (rules->object_bytes_max > 0)
+        received_objects = static_cast<std::byte*>(
+            config.allocator.allocate(rules->object_bytes_max * lane_count, ClientScratch::Impl::object_alignment));
 }
 
 Client::Impl::~Impl() {
     release(offered);
     release(agreed);
+    if (received_objects)
+        config.allocator.free(received_objects, rules->object_bytes_max * lane_count, ClientScratch::Impl::object_alignment);
     if (!own_scratch)
         return;
     own_scratch->~ClientScratch();
@@ -209,7 +222,7 @@ void Client::Impl::clear() {
         ++stats.despawns;
         if (config.on_despawn)
             config.on_despawn(config.context, record.entity, record.id);
-        world.destroy(record.entity);
+        end_entity(record.entity, record.id, newest_tick);
     }
     index.clear();
     rings.clear();

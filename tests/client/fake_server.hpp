@@ -250,14 +250,15 @@ struct Acks {
 };
 
 struct Setup {
-    std::unique_ptr<Protocol> protocol = make_protocol();
+    std::unique_ptr<Protocol> protocol;
     FakeServer server{*protocol};
     FakeBackend backend;
     World world{WorldOptions{.block_rows = 64}};
     std::unique_ptr<Client> client;
     TimeUs now = 0;
 
-    explicit Setup(ClientConfig config = {}, bool join = true, Tick tick = 100) {
+    explicit Setup(ClientConfig config = {}, bool join = true, Tick tick = 100, std::unique_ptr<Protocol> chosen = make_protocol())
+        : protocol(std::move(chosen)) {
         client = std::make_unique<Client>(world, *protocol, backend, config);
         if (!join)
             return;

@@ -48,6 +48,25 @@ TEST_CASE("insertion/mapped_new_entity") {
     CHECK(net.value<Link>(peer, e)->target == net.shown(peer, target));
 }
 
+TEST_CASE("insertion/multiple_components") {
+    StateNet net;
+    HeldBack held(net);
+    const Entity e = net.world.spawn(Replicated{});
+    net.settle();
+    const u64 moves = held.peer.client->stats().structural_moves, single_inserts = held.peer.world->index_insert_count();
+    int hooks = 0;
+    held.peer.world->on_add<Health>([&](World& w, Entity there, Health&) { hooks += w.has<Speed>(there); });
+    held.peer.world->on_add<Speed>([&](World& w, Entity there, Speed&) { hooks += w.has<Health>(there); });
+    net.world.add<Health>(e, Health{7, false});
+    net.world.add<Speed>(e, Speed{2, 0});
+    net.settle();
+    CHECK(net.hp(held.peer, e) == 7);
+    CHECK(net.value<Speed>(held.peer, e));
+    CHECK(held.peer.client->stats().structural_moves == moves + 1);
+    CHECK(held.peer.world->index_insert_count() == single_inserts);
+    CHECK(hooks == 2);
+}
+
 TEST_CASE("insertion/multiple_components_sequential") {
     StateNet net;
     auto& peer = net.join();
@@ -62,6 +81,58 @@ TEST_CASE("insertion/multiple_components_sequential") {
     CHECK(net.hp(peer, e) == 7);
     REQUIRE(net.value<Speed>(peer, e));
     CHECK(net.value<Speed>(peer, e)->x == doctest::Approx(2).epsilon(0.01));
+}
+
+TEST_CASE("insertion/receive_fns") {
+    Ruled r;
+    REQUIRE(r.rules.functions<Health>(Ruled::replace, Ruled::drop_replaced) == Error::none);
+    auto& peer = r.join();
+    const Entity e = r.net.world.spawn(Replicated{});
+    r.net.settle();
+    r.net.world.add<Health>(e, Health{7, false});
+    r.net.settle();
+    CHECK_FALSE(r.net.value<Health>(peer, e));
+    REQUIRE(r.replaced(e));
+    CHECK(r.replaced(e)->value == 7);
+}
+
+TEST_CASE("insertion/marker") {
+    Ruled r;
+    REQUIRE(r.rules.marker<Local>() == Error::none);
+    REQUIRE((r.rules.functions_for<Local, Health>(Ruled::replace, Ruled::drop_replaced)) == Error::none);
+    auto& peer = r.join();
+    const Entity marked = r.net.world.spawn(Replicated{}), other = r.net.world.spawn(Replicated{});
+    r.net.settle();
+    r.there().add<Local>(r.net.shown(peer, marked));
+    r.net.world.add<Health>(marked, Health{7, false});
+    r.net.world.add<Health>(other, Health{8, false});
+    r.net.settle();
+    CHECK_FALSE(r.net.value<Health>(peer, marked));
+    REQUIRE(r.replaced(marked));
+    CHECK(r.replaced(marked)->value == 7);
+    CHECK(r.net.hp(peer, other) == 8);
+    CHECK_FALSE(r.replaced(other));
+}
+
+TEST_CASE("insertion/marker_from_same_update") {
+    Ruled r;
+    REQUIRE(r.rules.marker<Speed>() == Error::none); // replicated, and registered after what it is a marker for
+    REQUIRE((r.rules.functions_for<Speed, Health>(Ruled::replace, Ruled::drop_replaced)) == Error::none);
+    auto& peer = r.join();
+    const Entity e = r.net.world.spawn(Replicated{});
+    r.net.settle();
+    r.net.world.add<Health>(e, Health{7, false});
+    r.net.world.add<Speed>(e, Speed{2, 0});
+    r.net.settle();
+    CHECK(r.net.value<Speed>(peer, e));
+    CHECK_FALSE(r.net.value<Health>(peer, e));
+    REQUIRE(r.replaced(e));
+    CHECK(r.replaced(e)->value == 7);
+    const Entity f = r.net.world.spawn(Health{9, false}, Speed{2, 0}, Replicated{}); // spawned with it
+    r.net.settle();
+    CHECK_FALSE(r.net.value<Health>(peer, f));
+    REQUIRE(r.replaced(f));
+    CHECK(r.replaced(f)->value == 9);
 }
 
 TEST_CASE("insertion/not_replicated") {

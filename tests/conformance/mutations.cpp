@@ -43,6 +43,120 @@ TEST_CASE("mutations/many_components") {
     CHECK(net.value<Link>(peer, e)->target == net.shown(peer, e)); // together
 }
 
+TEST_CASE("mutations/receive_fns") {
+    Ruled r;
+    REQUIRE(r.rules.write_if_different<Health>() == Error::none);
+    auto& peer = r.join();
+    const Entity e = r.net.world.spawn(Health{1, false}, Replicated{});
+    r.net.settle();
+    const Entity there = r.net.shown(peer, e);
+    int changes = 0;
+    r.there().on_change<Health>([&](World&, Entity, Health&) { ++changes; });
+    const auto marked = [&] {
+        return r.there().pool_of(component_id<Health>())->changed(r.there().dense_index(there.entity_idx, component_id<Health>()));
+    };
+    r.there().mut<Health>(there)->hp = 2; // foreseen
+    r.there().clear_changes();
+    r.net.world.mut<Health>(e)->hp = 2;
+    r.net.settle();
+    CHECK(r.net.hp(peer, e) == 2);
+    CHECK_FALSE(marked());
+    CHECK(changes == 0);
+    r.net.world.mut<Health>(e)->hp = 3;
+    r.net.settle();
+    CHECK(r.net.hp(peer, e) == 3);
+    CHECK(marked());
+    CHECK(changes == 1);
+}
+
+TEST_CASE("mutations/marker_with_replace") {
+    Ruled r;
+    REQUIRE(r.rules.marker<Local>() == Error::none);
+    REQUIRE((r.rules.functions_for<Local, Health>(Ruled::replace, Ruled::drop_replaced)) == Error::none);
+    auto& peer = r.join();
+    const Entity e = r.net.world.spawn(Health{1, false}, Replicated{});
+    r.net.settle();
+    r.there().add<Local>(r.net.shown(peer, e));
+    r.net.world.mut<Health>(e)->hp = 2;
+    r.net.settle();
+    REQUIRE(r.replaced(e));
+    CHECK(r.replaced(e)->value == 2);
+    CHECK(r.net.hp(peer, e) == 1); // as it was before the marker
+}
+
+namespace {
+/// A client whose entities with Speed write down each Health they are given.
+struct WithHistory : Ruled {
+    std::vector<int> values;
+    Entity e;
+    explicit WithHistory(u32 max_late_ticks = 32) {
+        REQUIRE(rules.marker<Speed>({.history = true}) == Error::none);
+        REQUIRE((rules.functions_for<Speed, Health>(
+                    [](const Received& received, const Health& health) {
+                        static_cast<std::vector<int>*>(received.context)->push_back(received.older ? -health.hp : health.hp);
+                    },
+                    nullptr, &values)) == Error::none);
+        join({.ring_versions_max = 64, .max_late_ticks = max_late_ticks});
+        e = net.world.spawn(Health{1, false}, Speed{1, 0}, Link{}, Replicated{});
+        net.settle();
+        REQUIRE(values == std::vector<int>{1});
+    }
+    /// A message with `late` is so many ticks older than the one with `next`, which comes before it.
+    void overtake(u32 ticks, int late, int next) {
+        net.script_packets(held->peer, Direction::down, {{.packet = 0, .action = ScriptAction::delay, .value = (ticks + 1) * 50'000}});
+        net.world.mut<Health>(e)->hp = late;
+        net.steps(int(ticks));
+        net.world.mut<Health>(e)->hp = next;
+        net.step();
+        REQUIRE(values.back() == next);
+    }
+};
+} // namespace
+
+TEST_CASE("mutations/marker_with_history") {
+    WithHistory h;
+    h.held->gate.closed = true;
+    h.held->gate.newest_first = true;
+    h.net.world.mut<Health>(h.e)->hp = 2;
+    h.net.step();
+    h.net.world.mut<Health>(h.e)->hp = 3;
+    h.net.steps(2);
+    h.held->gate.closed = false;
+    h.net.settle();
+    CHECK(h.values == std::vector<int>{1, 3, -2}); // the first, the newest, then the older one
+}
+
+TEST_CASE("mutations/marker_with_history_consume") {
+    WithHistory h;
+    auto& peer = h.held->peer;
+    h.held->gate.closed = true;
+    h.held->gate.newest_first = true;
+    const Entity brief = h.net.world.spawn(); // not replicated
+    h.net.world.mut<Health>(h.e)->hp = 2;
+    h.net.world.mut<Link>(h.e)->target = brief;
+    h.net.step();
+    h.net.world.mut<Health>(h.e)->hp = 3;
+    h.net.world.mut<Link>(h.e)->target = h.e;
+    h.net.steps(2);
+    h.held->gate.closed = false;
+    h.net.settle();
+    CHECK(h.values == std::vector<int>{1, 3, -2});
+    CHECK(h.net.value<Link>(peer, h.e)->target == h.net.shown(peer, h.e)); // without functions: the newest alone
+    CHECK(peer.world->entity_count() == 1);
+}
+
+TEST_CASE("mutations/marker_with_history_old_update") {
+    for (const u32 ticks : {10u, 63u, 64u, 70u}) {
+        WithHistory h(200);
+        const u64 old_lanes = h.held->peer.client->stats().old_lanes;
+        h.overtake(ticks, 2, 3);
+        h.net.settle();
+        CHECK(h.held->peer.client->stats().old_lanes == old_lanes + 1); // it did come
+        CHECK(h.values.back() == (ticks < 64 ? -2 : 3));
+        CHECK(std::count(h.values.begin(), h.values.end(), -2) == (ticks < 64));
+    }
+}
+
 TEST_CASE("mutations/many_entities") {
     StateNet net;
     auto& peer = net.join();

@@ -5,16 +5,57 @@ using namespace throng;
 using namespace conformance::state;
 
 TEST_CASE("removal/single") {
-    StateNet net;
-    auto& peer = net.join();
-    const Entity e = net.world.spawn(Health{1, false}, Speed{2, 0}, Replicated{});
-    net.settle();
-    REQUIRE(net.value<Health>(peer, e));
-    net.world.remove<Health>(e);
-    net.settle();
-    REQUIRE(peer.world->alive(net.shown(peer, e)));
-    CHECK_FALSE(net.value<Health>(peer, e));
-    CHECK(net.value<Speed>(peer, e)); // stays
+    Ruled r;
+    REQUIRE((r.rules.require<Health, Local>()) == Error::none);
+    auto& peer = r.join();
+    const Entity e = r.net.world.spawn(Health{1, false}, Speed{2, 0}, Replicated{});
+    r.net.settle();
+    REQUIRE(r.net.value<Health>(peer, e));
+    REQUIRE(r.net.value<Local>(peer, e)); // came along
+    r.net.world.remove<Health>(e);
+    r.net.settle();
+    REQUIRE(peer.world->alive(r.net.shown(peer, e)));
+    CHECK_FALSE(r.net.value<Health>(peer, e));
+    CHECK(r.net.value<Local>(peer, e)); // stays
+    CHECK(r.net.value<Speed>(peer, e));
+}
+
+TEST_CASE("removal/receive_fns") {
+    Ruled r;
+    REQUIRE((r.rules.require<Health, Local>(ReceiveRules::OnRemoval::remove)) == Error::none);
+    auto& peer = r.join();
+    const Entity e = r.net.world.spawn(Health{1, false}, Speed{2, 0}, Replicated{});
+    r.net.settle();
+    REQUIRE(r.net.value<Local>(peer, e));
+    const u64 moves = peer.client->stats().structural_moves;
+    r.net.world.remove<Health>(e);
+    r.net.settle();
+    CHECK_FALSE(r.net.value<Health>(peer, e));
+    CHECK_FALSE(r.net.value<Local>(peer, e));
+    CHECK(r.net.value<Speed>(peer, e));
+    CHECK(peer.client->stats().structural_moves == moves + 1);
+}
+
+TEST_CASE("removal/marker") {
+    Ruled r;
+    REQUIRE(r.rules.marker<Local>() == Error::none);
+    REQUIRE((r.rules.functions_for<Local, Health>(nullptr, [](const Received& received) {
+        received.world.remove<Health>(received.entity);
+        received.world.remove<Replaced>(received.entity);
+    })) == Error::none);
+    auto& peer = r.join();
+    const Entity marked = r.net.world.spawn(Health{1, false}, Replicated{}), other = r.net.world.spawn(Health{1, false}, Replicated{});
+    r.net.settle();
+    for (const Entity e : {marked, other})
+        r.there().add<Replaced>(r.net.shown(peer, e));
+    r.there().add<Local>(r.net.shown(peer, marked));
+    r.net.world.remove<Health>(marked);
+    r.net.world.remove<Health>(other);
+    r.net.settle();
+    CHECK_FALSE(r.net.value<Health>(peer, marked));
+    CHECK_FALSE(r.replaced(marked));
+    CHECK_FALSE(r.net.value<Health>(peer, other));
+    CHECK(r.replaced(other));
 }
 
 TEST_CASE("removal/multiple") {
@@ -23,12 +64,14 @@ TEST_CASE("removal/multiple") {
     const Entity e = net.world.spawn(Health{1, false}, Speed{2, 0}, Replicated{});
     net.settle();
     REQUIRE(net.value<Speed>(peer, e));
+    const u64 moves = peer.client->stats().structural_moves;
     net.world.remove<Health>(e);
     net.world.remove<Speed>(e);
     REQUIRE(net.until([&] { return !net.value<Health>(peer, e) || !net.value<Speed>(peer, e); }));
     CHECK_FALSE(net.value<Health>(peer, e)); // both at a time
     CHECK_FALSE(net.value<Speed>(peer, e));
     CHECK(peer.world->alive(net.shown(peer, e)));
+    CHECK(peer.client->stats().structural_moves == moves + 1);
 }
 
 TEST_CASE("removal/not_replicated") {

@@ -163,6 +163,32 @@ struct Told {
     bool only(Entity entity, throng::Tick tick) const { return carried.size() == 1 && carried[0] == std::pair(entity, tick); }
 };
 
+struct Replaced { // not registered
+    int value = 0;
+};
+
+/// A world whose client receives under rules.
+struct Ruled {
+    explicit Ruled(const throng::ServerConfig& config = {.heartbeat_ticks = 0}) : net(config), rules(*net.protocol) {}
+    /// Joins with these rules; they are complete. The link loses what the test says, and nothing else.
+    StateNet::Peer& join(throng::ClientConfig config = {}) {
+        config.rules = &rules;
+        held = std::make_unique<HeldBack>(net, config);
+        return held->peer;
+    }
+    throng::World& there() const { return *held->peer.world; }
+    const Replaced* replaced(Entity e) const { return net.value<Replaced>(held->peer, e); }
+    static void replace(const throng::Received& received, const Health& health) {
+        received.world.remove<Replaced>(received.entity);
+        received.world.add<Replaced>(received.entity, Replaced{health.hp});
+    }
+    static void drop_replaced(const throng::Received& received) { received.world.remove<Replaced>(received.entity); }
+
+    StateNet net;
+    throng::ReceiveRules rules;
+    std::unique_ptr<HeldBack> held;
+};
+
 /// Entities that the client may not see, in each of the ways to say so (for this client, by layers) and with each lifetime. The last two it
 /// gets in any case, once.
 struct Hidden {

@@ -27,7 +27,40 @@ Error read_note(void* component, std::span<const std::byte> in) {
     return Error::none;
 }
 
+template <class T>
+void write(const Received& received, const T& value) {
+    if (received.older)
+        return; // newer state is there
+    if (T* there = received.world.mut<T>(received.entity))
+        *there = value;
+    else
+        received.world.add<T>(received.entity, value);
+}
+template <class T>
+void remove(const Received& received) {
+    received.world.remove<T>(received.entity);
+}
+void need(Error error) {
+    if (error != Error::none)
+        std::abort();
+}
+
 } // namespace
+
+void make_rules(ReceiveRules& functions, ReceiveRules& compare) {
+    need(functions.marker<Speed>({.history = true}));
+    need(functions.functions<Place>(write<Place>, remove<Place>));
+    need(functions.functions<Link>(write<Link>, nullptr));
+    need((functions.functions_for<Speed, Vitals>(write<Vitals>, remove<Vitals>)));
+    need((functions.functions_for<Speed, Note>(write<Note>, nullptr)));
+    need((functions.functions_for<Speed, Facing>(nullptr, remove<Facing>)));
+    need(compare.write_if_different<Place>());
+    need(compare.write_if_different<Speed>());
+    need(compare.write_if_different<Vitals>());
+    need(compare.write_if_different<Facing>());
+    need(compare.write_if_different<Link>());
+    need(compare.write_if_different<Note>());
+}
 
 std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting) {
     auto protocol = std::make_unique<Protocol>(config);

@@ -33,6 +33,7 @@ struct Link {
 struct Note { // opaque
     throng::u32 seq = 0;
     std::string text;
+    bool operator==(const Note&) const = default;
 };
 
 inline constexpr double map_edge = 200;                // +- on both axes
@@ -41,5 +42,9 @@ inline constexpr throng::u32 sequenced_components = 5; // Place, Vitals, Facing,
 
 /// `lasting`: with Lasting, too.
 std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {}, bool lasting = false);
+
+/// Two sets of rules under which clients must show what they show without any: functions that write the components themselves (of some
+/// only while the entity has Speed, with values older than the newest), and rows that are written only if different.
+void make_rules(throng::ReceiveRules& functions, throng::ReceiveRules& compare);
 
 } // namespace throng_sim

@@ -32,10 +32,11 @@ Plan prepared(u64 seed, const Options& options, const Allocator& allocator, Outp
 } // namespace
 
 Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& options)
-    : protocol_(protocol), options_(options),
+    : protocol_(protocol), function_rules_(protocol), compare_rules_(protocol), options_(options),
       plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
       rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218), world_({.block_rows = 64}), network_(plan_.network),
       server_(world_, protocol, network_.server(), plan_.server), actions_(plan_, random_, world_), verifier_(protocol, world_, server_) {
+    make_rules(function_rules_, compare_rules_);
     actions_.tracing = options.trace;
     verifier_.unhoused_allowed = plan_.server.chunks_max < 1000;
     verifier_.lasting_refused_allowed = plan_.server.lasting_max < 100;
@@ -52,6 +53,8 @@ void Simulation::join(bool faults) {
     const ClientId id = network_.connect(down, up);
     ClientConfig config = limited ? plan_.limited : plan_.client;
     config.confirm_history = names_ % 2 != 0;
+    const ReceiveRules* const rules[] = {nullptr, &function_rules_, &compare_rules_};
+    config.rules = rules[names_ % 3];
     peers_.push_back(std::make_unique<Peer>(protocol_, network_.client(id), id, names_++, config, truth_, failure_, dirty, limited));
     peers_.back()->tracing = options_.trace;
     if (options_.trace)

@@ -53,6 +53,7 @@ private:
     static void counted_free(void* context, void* memory, std::size_t bytes, std::size_t alignment);
 
     const throng::Protocol& protocol_;
+    throng::ReceiveRules function_rules_, compare_rules_; // of some clients
     Options options_;
     std::atomic<throng::u64> allocations_{0};
     Outcome outcome_;

@@ -1,0 +1,151 @@
+// Which functions a client calls for a component: its own way, those of ReceiveRules, those of markers.
+#include "tests/conformance/state_support.hpp"
+
+using namespace throng;
+using namespace conformance::state;
+
+namespace {
+struct First {}; // markers
+struct Second {};
+
+/// Functions that write down which they are.
+struct Fns : Ruled {
+    std::string calls;
+    Entity e;
+    template <char Name>
+    static void write(const Received& received, const Health& health) {
+        *static_cast<std::string*>(received.context) += Name + std::to_string(health.hp) + " ";
+    }
+    template <char Name>
+    static void remove(const Received& received) {
+        *static_cast<std::string*>(received.context) += std::string("-") + Name + " ";
+    }
+    void markers(i32 first_priority, i32 second_priority) {
+        REQUIRE(rules.marker<First>({.priority = first_priority}) == Error::none);
+        REQUIRE(rules.marker<Second>({.priority = second_priority}) == Error::none);
+        // in the other order: that of the markers counts
+        REQUIRE((rules.functions_for<Second, Health>(write<'2'>, remove<'2'>, &calls)) == Error::none);
+        REQUIRE((rules.functions_for<First, Health>(write<'1'>, remove<'1'>, &calls)) == Error::none);
+    }
+    /// An entity with these markers at the client gets Health, then loses it.
+    template <class... Markers>
+    void insert() {
+        join();
+        e = net.world.spawn(Replicated{});
+        net.settle();
+        (there().add<Markers>(net.shown(held->peer, e)), ...);
+        net.world.add<Health>(e, Health{7, false});
+        net.settle();
+    }
+    template <class... Markers>
+    void insert_and_remove() {
+        insert<Markers...>();
+        calls.clear();
+        net.world.remove<Health>(e);
+        net.settle();
+    }
+    int hp() const { return net.hp(held->peer, e); }
+};
+} // namespace
+
+TEST_CASE("fns/write") {
+    Fns f;
+    f.insert<>();
+    CHECK(f.hp() == 7);
+}
+
+TEST_CASE("fns/remove") {
+    Fns f;
+    f.insert_and_remove<>();
+    CHECK(f.hp() == -1);
+    CHECK(f.there().alive(f.net.shown(f.held->peer, f.e)));
+}
+
+TEST_CASE("fns/write_with_command") {
+    Fns f;
+    REQUIRE(f.rules.functions<Health>(Fns::write<'d'>, nullptr, &f.calls) == Error::none);
+    f.insert<>();
+    CHECK(f.calls == "d7 ");
+    CHECK(f.hp() == -1);
+}
+
+TEST_CASE("fns/remove_with_command") {
+    Fns f;
+    REQUIRE(f.rules.functions<Health>(nullptr, Fns::remove<'d'>, &f.calls) == Error::none);
+    f.insert_and_remove<>();
+    CHECK(f.calls == "-d ");
+    CHECK(f.hp() == 7); // it is the function's
+}
+
+TEST_CASE("fns/write_without_marker") {
+    Fns f;
+    f.markers(0, 0);
+    f.insert<>();
+    CHECK(f.calls.empty());
+    CHECK(f.hp() == 7);
+}
+
+TEST_CASE("fns/remove_without_marker") {
+    Fns f;
+    f.markers(0, 0);
+    f.insert_and_remove<>();
+    CHECK(f.calls.empty());
+    CHECK(f.hp() == -1);
+}
+
+TEST_CASE("fns/write_with_marker") {
+    Fns f;
+    f.markers(0, 0);
+    REQUIRE(f.rules.functions<Health>(Fns::write<'d'>, Fns::remove<'d'>, &f.calls) == Error::none);
+    f.insert<First>();
+    CHECK(f.calls == "17 ");
+    CHECK(f.hp() == -1);
+}
+
+TEST_CASE("fns/remove_with_marker") {
+    Fns f;
+    f.markers(0, 0);
+    REQUIRE(f.rules.functions<Health>(Fns::write<'d'>, Fns::remove<'d'>, &f.calls) == Error::none);
+    f.insert_and_remove<First>();
+    CHECK(f.calls == "-1 ");
+}
+
+TEST_CASE("fns/write_with_multiple_markers") {
+    Fns f;
+    f.markers(5, 5);
+    f.insert<First, Second>();
+    CHECK(f.calls == "27 "); // of equals the one registered last
+}
+
+TEST_CASE("fns/remove_with_multiple_markers") {
+    Fns f;
+    f.markers(5, 5);
+    f.insert_and_remove<First, Second>();
+    CHECK(f.calls == "-2 ");
+}
+
+TEST_CASE("fns/write_with_priority_marker") {
+    Fns f;
+    f.markers(1, -1);
+    f.insert<First, Second>();
+    CHECK(f.calls == "17 ");
+}
+
+TEST_CASE("fns/remove_with_priority_marker") {
+    Fns f;
+    f.markers(1, -1);
+    f.insert_and_remove<First, Second>();
+    CHECK(f.calls == "-1 ");
+}
+
+TEST_CASE("fns/despawn") {
+    Fns f;
+    f.rules.despawn(Fns::remove<'e'>, &f.calls);
+    f.insert<>();
+    const Entity there = f.net.shown(f.held->peer, f.e);
+    f.net.world.destroy(f.e);
+    f.net.settle();
+    CHECK(f.calls == "-e ");
+    CHECK(f.there().alive(there)); // it is the function's
+    CHECK_FALSE(f.held->peer.client->net_id(there));
+}
