@@ -50,7 +50,7 @@ TEST_SUITE("guide") {
         const ClientId id = network.connect();
         Client client(client_world, protocol, network.client(id), {.rules = &rules});
         const Entity player = world.spawn(Position{1, 2}, Body{}, Replicated{});
-        const auto steps = [&, now = TimeUs(0)](int count) mutable {
+        auto steps = [&, now = TimeUs(0)](int count) mutable {
             for (int i = 0; i < count; ++i) {
                 now += 50'000;
                 server.receive(now);
