@@ -149,3 +149,49 @@ TEST_CASE("fns/despawn") {
     CHECK(f.there().alive(there)); // it is the function's
     CHECK_FALSE(f.held->peer.client->net_id(there));
 }
+
+TEST_CASE("fns/server_of_another_build") {
+    // The server's build has other components, in another order, and lacks a field.
+    auto theirs = std::make_unique<Protocol>();
+    theirs->component<Link>("link").field(&Link::target, "target");
+    theirs->component<First>("first");
+    theirs->opaque<Name>("name", 2000, throng_test::write_name, throng_test::read_name);
+    theirs->component<Health>("health").field(&Health::hp, "hp");
+    REQUIRE(theirs->finish() == Error::none);
+    Protocol ours;
+    ours.component<Health>("health").field(&Health::hp, "hp").field(&Health::angry, "angry");
+    ours.opaque<Name>("name", 2000, throng_test::write_name, throng_test::read_name);
+    ours.component<First>("first");
+    REQUIRE(ours.finish() == Error::none);
+    struct Heard {
+        int hp = 0, marked = 0;
+        std::string name;
+    } heard;
+    ReceiveRules rules(ours);
+    REQUIRE(rules.marker<First>() == Error::none);
+    REQUIRE(rules.functions<Health>([](const Received& r, const Health& h) { static_cast<Heard*>(r.context)->hp = h.hp; }, nullptr,
+                                    &heard) == Error::none);
+    REQUIRE((rules.functions_for<First, Health>([](const Received& r, const Health& h) { static_cast<Heard*>(r.context)->marked = h.hp; },
+                                                nullptr, &heard)) == Error::none);
+    REQUIRE(rules.functions<Name>([](const Received& r, const Name& n) { static_cast<Heard*>(r.context)->name = n.text; }, nullptr,
+                                  &heard) == Error::none);
+    REQUIRE((rules.require<Health, Local>()) == Error::none);
+    StateNet net({.heartbeat_ticks = 0}, {}, std::move(theirs));
+    auto& peer = net.meet();
+    ClientConfig config;
+    config.rules = &rules;
+    peer.client = std::make_unique<Client>(*peer.world, ours, net.network.client(peer.id), config);
+    REQUIRE(net.until([&] { return net.server.joined(peer.id) && peer.client->joined(); }));
+    const Entity plain = net.world.spawn(Health{5, true}, Link{}, Name{"n"}, Replicated{});
+    const Entity marked = net.world.spawn(Health{6, true}, First{}, Replicated{});
+    net.settle();
+    CHECK(heard.hp == 5);
+    CHECK(heard.marked == 6);
+    CHECK(heard.name == "n");
+    CHECK(peer.world->has<First>(net.shown(peer, marked)));
+    for (const Entity e : {plain, marked})
+        CHECK_FALSE(net.value<Health>(peer, e));
+    CHECK_FALSE(net.value<Link>(peer, plain));
+    peer.client.reset();
+    peer.left = true;
+}
