@@ -72,8 +72,9 @@ Chunk& Mirror::add_chunk(u32 cell, bool spatial, i32 origin_a, i32 origin_b) {
     return *chunk;
 }
 
-/// Memory that lives as long as the mirror. Slabs grow with what is in use, so that a settled server takes none.
+/// Memory that lives as long as the mirror, in whole cache lines. Slabs grow with what is in use, so that a settled server takes none.
 std::byte* Mirror::carve(u64 wanted) {
+    wanted = (wanted + 63) / 64 * 64;
     const std::lock_guard lock(mutex_);
     if (slab_left_ < wanted) {
         const u64 least = bytes_ / 4 > wanted ? bytes_ / 4 : wanted;

@@ -23,8 +23,8 @@ constexpr int hello = 1, welcome = 2, reject = 3, table = 8;
 TEST_SUITE("versions") {
     TEST_CASE("equal builds meet without a table") {
         Kinds kinds;
-        Play<Newer> play({}, {.trace = {&Kinds::record, &kinds}});
         const BuildProtocol<Newer> same;
+        Play<Newer> play({}, {.trace = {&Kinds::record, &kinds}});
         auto& peer = play.connect(same.protocol);
         REQUIRE(play.until([&] { return peer.client->joined(); }));
         CHECK(Kinds::count(kinds.down, table) == 0);
@@ -33,8 +33,8 @@ TEST_SUITE("versions") {
 
     TEST_CASE("builds that agree: one table, a second hello") {
         Kinds kinds;
-        Play<Newer> play({}, {.trace = {&Kinds::record, &kinds}});
         const BuildProtocol<Older> older;
+        Play<Newer> play({}, {.trace = {&Kinds::record, &kinds}});
         auto& peer = play.connect(older.protocol);
         REQUIRE(play.until([&] { return peer.client->joined() && play.server.joined(peer.id); }));
         play.steps(30);
@@ -49,11 +49,11 @@ TEST_SUITE("versions") {
     TEST_CASE("builds that do not: the client knows the name, and is disconnected") {
         for (const double loss : {0.0, 5.0, 30.0}) {
             CAPTURE(loss);
-            Play<Newer> play;
-            play.world.spawn(Newer::Position{}, Replicated{});
             Protocol other;
             other.component<Older::Hit>("health").field(&Older::Hit::damage, Range{0, 9, 1}, "hp");
             REQUIRE(other.finish() == Error::none);
+            Play<Newer> play;
+            play.world.spawn(Newer::Position{}, Replicated{});
             auto& peer = play.connect(other, {.loss_percent = loss, .delay_us = loss > 0 ? 30'000u : 0u});
             REQUIRE(play.until([&] { return peer.last == Error::wrong_protocol; }));
             CHECK(std::string(peer.client->problem()) == "component \"health\", field \"hp\": another kind or type");
@@ -66,8 +66,8 @@ TEST_SUITE("versions") {
     }
 
     TEST_CASE("a table beyond the backend's largest message is not told") {
-        Play<Newer> play({}, {.reliable_bytes_max = 200});
         const BuildProtocol<Older> older;
+        Play<Newer> play({}, {.reliable_bytes_max = 200});
         auto& peer = play.connect(older.protocol);
         REQUIRE(play.until([&] { return peer.last == Error::wrong_protocol; }));
         CHECK(std::string(peer.client->problem()) == "another protocol, and the table is too large to tell");

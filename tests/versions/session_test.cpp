@@ -166,9 +166,9 @@ void replicate(double loss_percent, Compression compression) {
     CAPTURE(loss_percent);
     const LinkConfig link{.loss_percent = loss_percent, .delay_us = loss_percent > 0 ? 40'000u : 0u,
                           .jitter_us = loss_percent > 0 ? 60'000u : 0u};
+    const BuildProtocol<C> client_build;
     Play<S> play({.hash_ticks = 4, .compression = compression});
     Life<S> life(play, 7);
-    const BuildProtocol<C> client_build;
     auto& peer = play.connect(client_build.protocol, link);
     auto& same = play.connect(play.server_build.protocol, link);
     REQUIRE(play.until([&] { return peer.client->joined() && same.client->joined(); }));
@@ -269,9 +269,9 @@ TEST_SUITE("versions") {
     }
 
     TEST_CASE("clients of all builds share what the server encodes") {
+        const BuildProtocol<Older> older;
         Play<Newer> play;
         Life<Newer> life(play, 3);
-        const BuildProtocol<Older> older;
         auto& a = play.connect(older.protocol);
         auto& b = play.connect(play.server_build.protocol);
         REQUIRE(play.until([&] { return a.client->joined() && b.client->joined(); }));
@@ -292,8 +292,8 @@ TEST_SUITE("versions") {
             CAPTURE(loss);
             const LinkConfig link{.loss_percent = loss, .delay_us = loss > 0 ? 40'000u : 0u};
             { // newer server
-                Play<Newer> play;
                 const BuildProtocol<Older> older;
+                Play<Newer> play;
                 ServerEar<Newer> at_server;
                 Ear<Older> at_client;
                 REQUIRE(play.server.set_handlers(handlers<Newer::Order>(at_server)) == Error::none);
@@ -320,8 +320,8 @@ TEST_SUITE("versions") {
                 CHECK(play.malformed == 0);
             }
             { // older server
-                Play<Older> play;
                 const BuildProtocol<Newer> newer;
+                Play<Older> play;
                 ServerEar<Older> at_server;
                 Ear<Newer> at_client;
                 REQUIRE(play.server.set_handlers(handlers<Older::Order>(at_server)) == Error::none);
@@ -352,8 +352,8 @@ TEST_SUITE("versions") {
     }
 
     TEST_CASE("an older client that does not know Lasting lets go of what it no longer sees, and gets it again") {
-        Play<Keeps> play;
         const BuildProtocol<Forgets> forgets;
+        Play<Keeps> play;
         const Entity e = play.world.spawn(Keeps::Position{1, 2}, Lasting{}, Replicated{});
         const Entity other = play.world.spawn(Keeps::Position{3, 4}, Lasting{}, Replicated{});
         auto& peer = play.connect(forgets.protocol);
@@ -376,8 +376,8 @@ TEST_SUITE("versions") {
     }
 
     TEST_CASE("values that the server's quantiser does not hold are clamped by the client that sends them") {
-        Play<Narrow> play;
         const BuildProtocol<Wide> wide;
+        Play<Narrow> play;
         auto& peer = play.connect(wide.protocol);
         struct Wishes {
             std::vector<float> heard;
