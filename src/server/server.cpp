@@ -437,12 +437,22 @@ void view_changed(ServerState& state, ClientState& client) {
 }
 } // namespace
 
+namespace {
+/// Units of the map in steps, as far as steps reach. 0 in a protocol without a map, and for what is not a number.
+i32 in_steps(const ServerState& state, double units) {
+    constexpr double reach = 2e9;
+    if (state.layout.spatial_component < 0 || std::isnan(units))
+        return 0;
+    return static_cast<i32>(std::clamp(units / state.layout.spatial_step, -reach, reach));
+}
+} // namespace
+
 void View::follow(Entity entity, Options options) {
     ClientState& client = state_->clients[client_];
     client.focus = entity;
     client.has_focus = true;
     client.has_point = false;
-    client.radius = static_cast<i32>(options.radius / state_->layout.spatial_step);
+    client.radius = in_steps(*state_, options.radius);
     view_changed(*state_, client);
 }
 
@@ -450,10 +460,9 @@ void View::look_at(double a, double b, Options options) {
     ClientState& client = state_->clients[client_];
     client.has_focus = false;
     client.has_point = true;
-    const double step = state_->layout.spatial_step, reach = 2e9;
-    client.point[0] = static_cast<i32>(std::clamp(a / step, -reach, reach));
-    client.point[1] = static_cast<i32>(std::clamp(b / step, -reach, reach));
-    client.radius = static_cast<i32>(options.radius / step);
+    client.point[0] = in_steps(*state_, a);
+    client.point[1] = in_steps(*state_, b);
+    client.radius = in_steps(*state_, options.radius);
     view_changed(*state_, client);
 }
 

@@ -1,6 +1,7 @@
 #include "tests/support/replication_world.hpp"
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <limits>
 #include <string_view>
 
 using namespace throng;
@@ -60,6 +61,25 @@ TEST_SUITE("server") {
         CHECK(net.who(plain) == 7);
         CHECK(net.who(nowhere) == 4);
         CHECK(net.client_errors == 0);
+    }
+
+    TEST_CASE("visibility: a view may be of any numbers") {
+        ReplicationWorld net;
+        const auto& peer = net.connect();
+        net.steps(4);
+        const Entity middle = net.world.spawn(Place{0, 0}, Replicated{}), edge = net.world.spawn(Place{900, 0}, Replicated{});
+        View view = net.server.view(peer.id);
+        const auto sees = [&](double a, double radius) {
+            view.look_at(a, 0, {.radius = radius});
+            net.steps(2);
+            return std::pair(net.server.visible(peer.id, middle), net.server.visible(peer.id, edge));
+        };
+        const double infinite = std::numeric_limits<double>::infinity(), nothing = std::numeric_limits<double>::quiet_NaN();
+        CHECK(sees(0, infinite) == std::pair(true, true));
+        CHECK(sees(infinite, 60) == std::pair(false, false));
+        CHECK(sees(nothing, 60) == std::pair(true, false)); // as 0
+        CHECK(sees(0, nothing) == std::pair(false, false));
+        CHECK(sees(-1e300, 1e300) == std::pair(true, true)); // as far as steps reach
     }
 
     TEST_CASE("visibility: a rule that changes, goes or comes, and a client that changes its layers, count from the next tick on") {
