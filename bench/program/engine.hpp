@@ -25,8 +25,8 @@ public:
     virtual void open_window(u32 ticks) = 0;
     /// The figures of the ticks since open_window.
     virtual scenarios::Run close_window() = 0;
-    /// Whether the ticks from here on run on one worker; the bytes are the same.
-    virtual void serve_alone(bool alone) = 0;
+    /// Whether all work from here on is done by one worker; the bytes are the same.
+    virtual void work_alone(bool alone) = 0;
     /// A scenario that measures something else than steady windows: runs it, and returns true.
     virtual bool run_whole(scenarios::Run&, bool& /*failed*/) { return false; }
     /// After the last window: figures of the whole run, and checks. Prints what is wrong and sets `failed`.

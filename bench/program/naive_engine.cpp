@@ -27,7 +27,7 @@ public:
     void drive_clients() override;
     void open_window(u32 ticks) override;
     scenarios::Run close_window() override;
-    void serve_alone(bool) override {}
+    void work_alone(bool) override {}
     void finish(scenarios::Run&, bool&) override {}
 
 private:

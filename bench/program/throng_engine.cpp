@@ -80,7 +80,7 @@ public:
     void drive_clients() override;
     void open_window(u32 ticks) override;
     scenarios::Run close_window() override;
-    void serve_alone(bool alone) override { executor_.alone = alone; }
+    void work_alone(bool alone) override { executor_.alone = alone; }
     bool run_whole(scenarios::Run& run, bool& failed) override;
     void finish(scenarios::Run& run, bool& failed) override;
 
