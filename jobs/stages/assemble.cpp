@@ -19,7 +19,6 @@ public:
         : state_(state), client_(client), id_(id), worker_(worker) {
         worker_.message.resize(std::max<u32>(state.message_bytes, 64));
         worker_.lanes.clear();
-        open_ = worker_.message;
     }
     /// Nothing to say, and no heartbeat due.
     static bool rests(const ServerState& state, const ClientState& client);
