@@ -210,7 +210,7 @@ def check_message(protocol, clients, line, counts):
         return
     need(message[0] < 0x80, "unknown kind")
     if kind == 1:
-        need(len(message) == 21, "hello of another size")
+        need(21 <= len(message) <= 21 + 1024, "hello of another size")
         need(int.from_bytes(message[1:5], "little") == 1, "another wire format")
     elif kind == 2:
         need(len(message) == 27, "welcome of another size")
@@ -219,7 +219,7 @@ def check_message(protocol, clients, line, counts):
         need(told in (None, message[1:17]), "the table has another hash than the welcome")
         clients[number] = Client()
     elif kind == 3:
-        need(2 <= len(message) <= 202 and message[1] in (1, 2), "reject reason")
+        need(2 <= len(message) <= 202 and message[1] in (1, 2, 3), "reject reason")
     elif kind == 8:
         check_table(protocol.header, message[1:])
         clients[number] = Client()

@@ -55,6 +55,7 @@ enum class [[nodiscard]] Error : u8 {
     unsupported,    // e.g. a component that has no copy, a file of unknown kind
     io,             // tools only
     no_connection,  // to send to: not connected, or not joined yet
+    unauthorized,   // the server's host will not have this client
 };
 /// Stable lower-case name, for counters and messages.
 const char* to_string(Error error);

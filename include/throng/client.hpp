@@ -12,6 +12,7 @@
 // may add components of its own to replicated entities, and must neither destroy these nor remove replicated components.
 //
 // Thread rule: one thread at a time per client; different clients are independent unless they share a ClientScratch.
+#include "throng/admission.hpp"
 #include "throng/client_history.hpp"
 #include "throng/client_report.hpp"
 #include "throng/client_rules.hpp"
@@ -93,7 +94,7 @@ struct ClientTypedStats {
 
 /// Counted since the client was made.
 struct ClientStats {
-    static constexpr u32 error_count = 10;
+    static constexpr u32 error_count = 11;
     u64 messages = 0;             // of any kind
     u64 bytes = 0;
     u64 heartbeats = 0;           // state messages without sections
@@ -138,13 +139,17 @@ public:
     Client& operator=(const Client&) = delete;
 
     /// Takes what has arrived from the backend and applies it. wrong_protocol: the server's protocol is not compatible, and problem() says
-    /// what differs; nothing is applied until the next connection. limit_reached: the server is full. Otherwise the first error of a
-    /// message dropped in this call (see stats), or none. Allocates only while more is seen than ever before.
+    /// what differs; nothing is applied until the next connection. limit_reached: the server is full. unauthorized: its host refused this
+    /// client, and problem() is what it says. Otherwise the first error of a message dropped in this call (see stats), or none. Allocates
+    /// only while more is seen than ever before.
     Error receive(TimeUs now);
     /// Sends the hello after a connect, and acks; flushes the backend. Call it once after each receive, or a few times a tick's
     /// worth of messages at least: each message is acked by three sends. limit_reached: the backend refused something; it is
     /// tried again in the next send.
     Error send(TimeUs now);
+    /// What the hellos of connections to come carry for ServerEvents::on_hello, such as a ticket: copied, none at first. The network reads
+    /// along, so secrets want a backend that encrypts. too_large: more than hello_data_bytes_max; then it stays what it was.
+    Error set_hello_data(Bytes data);
 
     /// Sends a typed message with the next send(). References must name replicated entities that the client shows. no_connection: not
     /// joined. wrong_protocol: the server's build lacks this type. bad_value: not a registered message to the server, or a reference that

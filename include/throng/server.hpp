@@ -6,6 +6,7 @@
 // messages. docs/architecture.md draws it.
 //
 // Thread rule: all calls come from one thread; tick() uses the executor for its stages.
+#include "throng/admission.hpp"
 #include "throng/executor.hpp"
 #include "throng/memory.hpp"
 #include "throng/server_report.hpp"
@@ -13,6 +14,7 @@
 #include "throng/typed.hpp"
 #include "throng/update_priority.hpp"
 #include "throng/visibility.hpp"
+#include <string_view>
 
 namespace throng {
 
@@ -26,6 +28,8 @@ struct ServerConfig {
     // limits
     u32 clients_max = 16384;
     u32 chunks_max = 1u << 20;
+    Authorization authorization = Authorization::protocol;
+    u32 verdict_wait_ms = 10'000;      // a client that waits for a verdict for longer is refused; 0: the host sees to it
     u32 lasting_max = 4096;            // Lasting entities that one client may have; beyond it, further ones are not shown to it
     u32 records_max = 4096;            // messages in flight to one client; the oldest is then counted as lost
     // sending
@@ -173,13 +177,19 @@ private:
     ClientId client_;
 };
 
-/// Called during receive().
+/// Called during receive(); on_join also in Server::accept. They may call the server, but neither receive nor tick.
 struct ServerEvents {
     void* context = nullptr;
     /// The client speaks our protocol and will get state from the next tick on.
     void (*on_join)(void* context, ClientId client) = nullptr;
     /// A client that had joined is gone.
     void (*on_leave)(void* context, ClientId client) = nullptr;
+    /// With Authorization::custom: whether the client may join. Once a connection, before it is told anything of the protocol. `later`: it
+    /// waits until accept or refuse is called for it, or verdict_wait_ms have passed, and gets independent messages only. A call of one of
+    /// these in here counts more than what is returned.
+    Verdict (*on_hello)(void* context, ClientId client, const ClientHello& hello) = nullptr;
+    /// A client that waited is gone, or was refused for verdict_wait_ms: its id may be another's from now on.
+    void (*on_withdraw)(void* context, ClientId client) = nullptr;
 };
 
 class Server {
@@ -202,6 +212,13 @@ public:
     View view(ClientId client);
     Tick current_tick() const;
     bool joined(ClientId client) const;
+    /// Whether the client waits for a verdict.
+    bool waiting(ClientId client) const;
+    /// The verdict about a client that waits. It joins at once, or once it has read the table. no_connection: it does not wait.
+    Error accept(ClientId client);
+    /// The same: the client is told the text, of which refusal_text_max bytes go, and is disconnected closing_ticks later.
+    /// no_connection: it does not wait.
+    Error refuse(ClientId client, std::string_view text = "not authorized");
 
     /// Network identity of a replicated entity; none before the first tick that saw it.
     NetId net_id(Entity entity) const;

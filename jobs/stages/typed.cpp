@@ -268,8 +268,7 @@ void finish_typed(ServerState& state) {
         if (!state.clients[id].overflowed)
             continue;
         state.report.limits |= limit_typed_backlog;
-        if (state.clients[id].joined)
-            state.overflowed.push_back(id);
+        state.overflowed.push_back(as_gone(state.clients[id], id));
         state.backend.disconnect(id);
         forget_closing(state, id);
         reset_client(state, id);

@@ -14,6 +14,7 @@ const char* to_string(Error error) {
     case Error::unsupported: return "unsupported";
     case Error::io: return "io";
     case Error::no_connection: return "no_connection";
+    case Error::unauthorized: return "unauthorized";
     }
     return "unknown";
 }

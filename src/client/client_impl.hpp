@@ -223,6 +223,7 @@ struct Client::Impl final : ClientBackendSink {
     Welcome held_welcome;
     Error refusal = Error::none, first_error = Error::none;
     char problem[reject_text_max + 1] = {}; // with refusal
+    Array<std::byte> hello_data;
     Tick newest_tick = 0, settled_tick = 0, welcome_tick = 0;
     Tick newest_applied = 0; // newest tick of a section that was applied
     u32 cell_steps = 0;

@@ -48,7 +48,8 @@ Error Client::Impl::read_reject(Bytes message) {
     Reject reject;
     if (const Error error = throng::read_reject(message, reject); error != Error::none)
         return error;
-    return refuse(reject.reason == RejectReason::full ? Error::limit_reached : Error::wrong_protocol, reject.text);
+    constexpr Error errors[reject_reason_max] = {Error::wrong_protocol, Error::limit_reached, Error::unauthorized};
+    return refuse(errors[static_cast<u32>(reject.reason) - 1], reject.text);
 }
 
 /// The server has another protocol. If it can be read, hello is said anew, with its hash; else with ours, so that the server knows.
@@ -109,11 +110,21 @@ Error Client::Impl::join(const Welcome& welcome) {
 }
 
 Error Client::Impl::send_hello() {
-    std::byte message[hello_bytes];
-    write_hello(message, {wire_format_version, spoken->hash()});
-    if (backend.send(Channel::ordered, message) != SendResult::accepted)
+    std::byte message[hello_bytes + hello_data_bytes_max];
+    const bool first = !offered && !refused; // not one after the table
+    const Bytes data = first ? Bytes{hello_data.data(), hello_data.size()} : Bytes{};
+    const u32 bytes = write_hello(message, {wire_format_version, spoken->hash(), data});
+    if (backend.send(Channel::ordered, {message, bytes}) != SendResult::accepted)
         return Error::limit_reached;
     hello_due = false;
+    return Error::none;
+}
+
+Error Client::set_hello_data(Bytes data) {
+    if (data.size() > hello_data_bytes_max)
+        return Error::too_large;
+    impl_->hello_data.clear();
+    impl_->hello_data.append(data.data(), static_cast<u32>(data.size()));
     return Error::none;
 }
 

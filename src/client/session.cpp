@@ -47,7 +47,8 @@ Client::Impl::Impl(World& client_world, const Protocol& client_protocol, ClientB
       histories(config.allocator),
       dispatcher(protocol.messages(), Route::to_client, config.allocator),
       waiting(protocol.messages(), config.allocator),
-      outgoing{ItemQueue(config.allocator), ItemQueue(config.allocator), ItemQueue(config.allocator)}, typed_buffer(config.allocator) {
+      outgoing{ItemQueue(config.allocator), ItemQueue(config.allocator), ItemQueue(config.allocator)}, typed_buffer(config.allocator),
+      hello_data(config.allocator) {
     THRONG_ASSERT(config.max_late_ticks < 1u << 30);
     THRONG_ASSERT(backend.message_bytes_max(Channel::unreliable) >= AckLog::ack_bytes_min);
     if (!config.scratch) {

@@ -46,15 +46,18 @@ void write_hash(std::byte* out, const ProtocolHash& hash) {
 }
 ProtocolHash read_hash(const std::byte* in) { return {get<u64>(in), get<u64>(in + 8)}; }
 
-void write_hello(std::byte* out, const Hello& hello) {
+u32 write_hello(std::byte* out, const Hello& hello) {
     put(out, MessageKind::hello);
     put(out + 1, hello.format_version);
     write_hash(out + 5, hello.hash);
+    if (!hello.data.empty())
+        std::memcpy(out + hello_bytes, hello.data.data(), hello.data.size());
+    return hello_bytes + static_cast<u32>(hello.data.size());
 }
 Error read_hello(Bytes message, Hello& hello) {
-    if (message.size() != hello_bytes || !is_kind(message, MessageKind::hello))
+    if (message.size() < hello_bytes || message.size() > hello_bytes + hello_data_bytes_max || !is_kind(message, MessageKind::hello))
         return Error::bad_value;
-    hello = {get<u32>(message.data() + 1), read_hash(message.data() + 5)};
+    hello = {get<u32>(message.data() + 1), read_hash(message.data() + 5), message.subspan(hello_bytes)};
     return Error::none;
 }
 void write_welcome(std::byte* out, const Welcome& welcome) {

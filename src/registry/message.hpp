@@ -1,15 +1,15 @@
 #pragma once
 // The frame around sections: message kinds, the headers of state messages and sections, handshake and acks (docs/wire.md 1 to 3).
 #include "src/registry/layout.hpp"
-#include "throng/transport.hpp"
+#include "throng/admission.hpp"
 
 namespace throng {
 
 enum class MessageKind : u8 { hello = 1, welcome = 2, reject = 3, state = 4, ack = 5, ends = 7, table = 8 };
 inline constexpr u8 hash_wanted_bit = 0x80; // of the kind byte of a state message, or one of ends
 
-enum class RejectReason : u8 { protocol = 1, full = 2 };
-inline constexpr u8 reject_reason_max = 2;
+enum class RejectReason : u8 { protocol = 1, full = 2, unauthorized = 3 };
+inline constexpr u8 reject_reason_max = 3;
 
 inline constexpr u32 hash_bytes = 16;
 void write_hash(std::byte* out, const ProtocolHash& hash);
@@ -18,6 +18,7 @@ ProtocolHash read_hash(const std::byte* in);
 struct Hello {
     u32 format_version = wire_format_version;
     ProtocolHash hash; // the client's; or the server's, once it has read the server's table
+    Bytes data = {};   // the game's own
 };
 struct Welcome {
     ProtocolHash hash;
@@ -29,8 +30,10 @@ struct Reject {
     RejectReason reason = RejectReason::protocol;
     std::string_view text; // for people
 };
-inline constexpr u32 hello_bytes = 5 + hash_bytes, welcome_bytes = 11 + hash_bytes, reject_text_max = 200;
-void write_hello(std::byte* out, const Hello& hello);
+inline constexpr u32 hello_bytes = 5 + hash_bytes, welcome_bytes = 11 + hash_bytes, reject_text_max = refusal_text_max;
+/// `out` has room for hello_bytes and the data, at most hello_data_bytes_max. Returns the bytes written.
+u32 write_hello(std::byte* out, const Hello& hello);
+/// The data is that of the message.
 Error read_hello(Bytes message, Hello& hello);
 void write_welcome(std::byte* out, const Welcome& welcome);
 Error read_welcome(Bytes message, Welcome& welcome);

@@ -1,5 +1,6 @@
 #include "throng/server.hpp"
 #include "src/registry/message.hpp"
+#include "src/server/admission.hpp"
 #include "src/server/state.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
@@ -22,7 +23,8 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       fresh(c.allocator), touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
       lasting_ended(c.allocator), rule_changes(w), priority_changes(w), slow_chunks(c.allocator),
-      homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), table_message(c.allocator), outbox(c.allocator),
+      homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), in_review(c.allocator), table_message(c.allocator),
+      outbox(c.allocator),
       dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator), client_counts(c.allocator),
       keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator),
       key_starts(c.allocator), key_order(c.allocator), payload_blocks(TickArena::block_bytes, c.allocator), workers(c.allocator) {
@@ -59,6 +61,7 @@ void reset_client(ServerState& state, ClientId id) {
     for (const ClientChunk& view : client.chunks)
         --state.viewers[view.chunk];
     leave_groups(state.outbox, id);
+    forget_admission(state, id);
     client = ClientState(state.config.allocator);
     state.client_counts[id] = ClientCounts(state.config.allocator);
 }
@@ -96,6 +99,8 @@ void check_config(ServerState& state) {
         return refuse(state, Error::limit_reached, "executor: at most 255 workers");
     if (config.history_ticks < 2 || config.history_ticks > history_max)
         return refuse(state, Error::bad_value, "history_ticks: 2 to 16");
+    if (config.authorization == Authorization::custom && !state.events.on_hello)
+        return refuse(state, Error::bad_value, "authorization: custom needs ServerEvents::on_hello");
     if (config.records_max < 16 || config.records_max > 32768 || (config.records_max & (config.records_max - 1)))
         return refuse(state, Error::bad_value, "records_max: a power of two from 16 to 32768");
     u32 lane_bits = 48;
@@ -115,21 +120,19 @@ void check_config(ServerState& state) {
         return refuse(state, Error::limit_reached, "cell_size: more than cells_max cells, or too large for radius_min to keep the promise");
 }
 
+void tell_host(const ServerState& state, const Gone& gone) {
+    const auto event = gone.joined ? state.events.on_leave : gone.waited ? state.events.on_withdraw : nullptr;
+    if (event)
+        event(state.events.context, gone.client);
+}
+
 struct Receiver final : ServerBackendSink {
     explicit Receiver(ServerState& s) : state(s) {}
     ServerState& state;
 
-    /// Says why, and disconnects some ticks later: a message sent just before a disconnect would be discarded.
-    void reject(ClientId id, const Reject& reason) {
-        std::byte message[2 + reject_text_max];
-        const u32 bytes = write_reject(message, reason);
-        (void)state.backend.send(id, Channel::ordered, {message, bytes});
-        state.closing.push_back({id, state.tick + Server::closing_ticks});
-    }
-
     void on_connect(ClientId id) override {
         if (id >= state.config.clients_max) {
-            reject(id, {RejectReason::full, "the server is full"});
+            reject(state, id, {RejectReason::full, "the server is full"});
             state.pending_limits |= limit_clients;
             return;
         }
@@ -146,10 +149,9 @@ struct Receiver final : ServerBackendSink {
         forget_closing(state, id);
         if (id >= state.clients.size() || !state.clients[id].connected)
             return;
-        const bool joined = state.clients[id].joined;
+        const Gone gone = as_gone(state.clients[id], id);
         reset_client(state, id);
-        if (joined && state.events.on_leave)
-            state.events.on_leave(state.events.context, id);
+        tell_host(state, gone);
     }
 
     void on_message(ClientId id, Channel channel, Bytes message) override {
@@ -159,7 +161,7 @@ struct Receiver final : ServerBackendSink {
         input(id).bytes += message.size();
         Error error = Error::bad_value;
         if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::hello) && channel == Channel::ordered)
-            error = hello(id, message);
+            error = take_hello(state, id, message);
         else if (!message.empty() && message[0] == static_cast<std::byte>(MessageKind::ack))
             error = acks(id, message);
         else if (!message.empty() && message[0] == bundle_kind)
@@ -172,56 +174,6 @@ struct Receiver final : ServerBackendSink {
         ++input(id).malformed_messages;
     }
     ClientInput& input(ClientId id) const { return state.client_counts[id].input; }
-
-    Error hello(ClientId id, Bytes message) {
-        Hello hello;
-        if (const Error error = read_hello(message, hello); error != Error::none)
-            return error;
-        ClientState& client = state.clients[id];
-        if (client.joined)
-            return Error::bad_value;
-        if (hello.format_version != wire_format_version)
-            return other_protocol(id, "another wire format version");
-        if (hello.hash != state.protocol.hash())
-            return client.table_told ? other_protocol(id, "another protocol") : tell_table(id);
-        Welcome welcome{hello.hash, state.tick, static_cast<u16>(state.layout.tick_hz), 0};
-        if (state.layout.spatial_component >= 0)
-            welcome.cell_steps = static_cast<u32>(state.grid.cell_steps());
-        std::byte out[welcome_bytes];
-        write_welcome(out, welcome);
-        if (state.backend.send(id, Channel::ordered, out) != SendResult::accepted)
-            return Error::limit_reached; // the client says hello again
-        client.joined = true;
-        client.joined_sequence = state.outbox.sequence;
-        client.chunks.reserve(24); // usual sizes, so that few clients grow them while they play
-        client.sends.reserve(48);
-        client.acks.reserve(16);
-        client.records.resize(std::min(64u, state.config.records_max));
-        client.sections.resize(512);
-        client.view_changed = state.views_changed = true;
-        client.last_sent_tick = state.tick;
-        ++state.joined_count;
-        if (state.events.on_join)
-            state.events.on_join(state.events.context, id);
-        return Error::none;
-    }
-
-    Error other_protocol(ClientId id, std::string_view text) {
-        reject(id, {RejectReason::protocol, text});
-        reset_client(state, id);
-        return Error::wrong_protocol;
-    }
-
-    /// It is the client that adapts: it learns what there is, and says hello again with our hash, or with its own once more.
-    Error tell_table(ClientId id) {
-        const Array<std::byte>& table = state.table_message;
-        if (table.size() > 1 + protocol_table_bytes_max || table.size() > state.backend.message_bytes_max(Channel::ordered))
-            return other_protocol(id, "another protocol, and the table is too large to tell");
-        if (state.backend.send(id, Channel::ordered, {table.data(), table.size()}) != SendResult::accepted)
-            return Error::limit_reached;
-        state.clients[id].table_told = true;
-        return Error::none;
-    }
 
     Error acks(ClientId id, Bytes message) {
         ClientState& client = state.clients[id];
@@ -361,10 +313,10 @@ void Server::receive(TimeUs now) {
     if (state_->error != Error::none)
         return;
     state_->now = now;
-    for (const ClientId id : state_->overflowed)
-        if (state_->events.on_leave)
-            state_->events.on_leave(state_->events.context, id);
+    for (const Gone& gone : state_->overflowed)
+        tell_host(*state_, gone);
     state_->overflowed.clear();
+    review_admissions(*state_);
     Receiver receiver(*state_);
     state_->backend.poll(now, receiver);
 }

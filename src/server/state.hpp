@@ -76,6 +76,9 @@ struct UnappliedSection {
     u16 section = 0;
 };
 
+/// Of a client that is connected: no hello yet; waits for the host's verdict; may join, and has, or is about to.
+enum class Admission : u8 { none, waiting, accepted };
+
 struct alignas(64) ClientState {
     explicit ClientState(Allocator a)
         : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), listed(a), lasting(a), priorities(a), typed(a),
@@ -137,10 +140,21 @@ struct alignas(64) ClientState {
     Array<u32> typed;     // of this tick, those to it alone, to a group, or of departed entities
     ItemQueue backlog[2]; // unordered, ordered: what the backend has refused
     bool table_told = false;
+    Admission admission = Admission::none;
+    bool in_review = false;  // it is in ServerState::in_review
+    ProtocolHash hello_hash; // of its last hello
+    TimeUs hello_us = 0;     // since when it waits
     Tick typed_tick = 0;    // of typed_received
     u32 typed_received = 0; // since that tick
     bool overflowed = false;  // backlog beyond its limit: disconnected after the tick
 };
+
+/// A client that is no more, and what it was.
+struct Gone {
+    ClientId client;
+    bool joined, waited;
+};
+inline Gone as_gone(const ClientState& client, ClientId id) { return {id, client.joined, client.admission == Admission::waiting}; }
 
 /// What is counted of a client for reports, written once or so a tick: apart from what the stages read.
 struct ClientCounts {
@@ -285,7 +299,8 @@ struct ServerState {
         Tick at; // when it is disconnected; until then the reason travels
     };
     Array<Closing> closing;     // refused clients, and those to be disconnected after a flush
-    Array<ClientId> overflowed; // disconnected in the last tick: on_leave is called in receive
+    Array<Gone> overflowed;     // disconnected in the last tick: the host is told in receive
+    Array<ClientId> in_review;  // those that wait for a verdict, or whose answer the backend has refused
     Array<std::byte> table_message; // for clients of other protocols
     TypedOutbox outbox;
     Dispatcher dispatcher; // of messages from clients

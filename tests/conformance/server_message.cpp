@@ -187,17 +187,28 @@ TEST_CASE("server_message/multiple_client_queues") {
 }
 
 TEST_CASE("server_message/before_started_replication") {
-    Net net;
-    auto& peer = net.connect();
-    net.server_step(); // connected; it has not said hello
-    REQUIRE_FALSE(net.server.joined(peer.id));
-    CHECK(net.server.send_message(To::all(), Hit{{}, 1}) == Error::none);
-    CHECK(net.server.send_message(To::all_except(local_player), Hit{{}, 2}) == Error::none);
-    CHECK(net.server.send_message(To::client(peer.id), Hit{{}, 3}) == Error::no_connection);
-    net.settle();
-    net.until([&] { return peer.client->joined(); });
-    net.settle();
-    CHECK(peer.ear.heard.empty());
+    for (const bool says_hello : {false, true}) {
+        CAPTURE(says_hello);
+        MessageWorldOptions options;
+        if (says_hello)
+            options.server.authorization = Authorization::custom;
+        Net net(options);
+        net.verdict = [](ClientId, const ClientHello&) { return Verdict::later; };
+        auto& peer = net.connect();
+        net.server_step(); // connected; it has not said hello
+        if (says_hello)
+            REQUIRE(net.until([&] { return net.server.waiting(peer.id); }));
+        REQUIRE_FALSE(net.server.joined(peer.id));
+        CHECK(net.server.send_message(To::all(), Hit{{}, 1}) == Error::none);
+        CHECK(net.server.send_message(To::all_except(local_player), Hit{{}, 2}) == Error::none);
+        CHECK(net.server.send_message(To::client(peer.id), Hit{{}, 3}) == Error::no_connection);
+        net.settle();
+        if (says_hello)
+            REQUIRE(net.server.accept(peer.id) == Error::none);
+        REQUIRE(net.until([&] { return peer.client->joined(); }));
+        net.settle();
+        CHECK(peer.ear.heard.empty());
+    }
 }
 
 TEST_CASE("server_message/independent_before_started_replication") {
@@ -216,6 +227,21 @@ TEST_CASE("server_message/independent_before_started_replication") {
     CHECK_FALSE(peer.client->joined());
     CHECK(peer.ear.values("alarm") == Values{2, 3});
     CHECK(peer.ear.count("hit") == 0);
+
+    MessageWorldOptions options; // and while the host thinks about its hello
+    options.server.authorization = Authorization::custom;
+    Net asks(options);
+    asks.verdict = [](ClientId, const ClientHello&) { return Verdict::later; };
+    auto& waits = asks.connect();
+    REQUIRE(asks.until([&] { return asks.server.waiting(waits.id); }));
+    CHECK(asks.server.send_message(To::all(), Hit{{}, 1}) == Error::none);
+    CHECK(asks.server.send_message(To::all(), Alarm{{}, 2}) == Error::none);
+    CHECK(asks.server.send_message(To::client(waits.id), Alarm{{}, 3}) == Error::none);
+    asks.settle();
+    CHECK(waits.ear.values("alarm") == Values{2, 3});
+    CHECK(waits.ear.count("hit") == 0);
+    CHECK(waits.client->send_message(Stir{1}) == Error::no_connection);
+    CHECK_FALSE(asks.server.joined(waits.id));
 }
 
 TEST_CASE("server_message/different_ticks") {

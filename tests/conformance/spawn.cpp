@@ -94,16 +94,28 @@ TEST_CASE("spawn/before_connection") {
 }
 
 TEST_CASE("spawn/before_started_replication") {
-    StateNet net;
-    auto& peer = net.meet();
-    const Entity e = net.world.spawn(Health{7, false}, Replicated{});
-    for (int i = 0; i < 5; ++i)
-        net.server_step(); // it says no hello
-    REQUIRE_FALSE(net.server.joined(peer.id));
-    CHECK(net.network.counters(peer.id, Direction::down).sent == 0);
-    REQUIRE(net.until([&] { return net.server.joined(peer.id); }));
-    net.settle();
-    CHECK(net.hp(peer, e) == 7);
+    ServerEvents events;
+    events.on_hello = [](void*, ClientId, const ClientHello&) { return Verdict::later; };
+    for (const bool says_hello : {false, true}) {
+        CAPTURE(says_hello);
+        StateNet net({.authorization = says_hello ? Authorization::custom : Authorization::protocol, .heartbeat_ticks = 0}, {},
+                     make_state_protocol(), events);
+        auto& peer = net.meet();
+        const Entity e = net.world.spawn(Health{7, false}, Replicated{});
+        for (int i = 0; i < 5; ++i)
+            net.server_step(); // it says no hello
+        if (says_hello) {
+            REQUIRE(net.until([&] { return net.server.waiting(peer.id); }));
+            net.steps(5);
+        }
+        REQUIRE_FALSE(net.server.joined(peer.id));
+        CHECK(net.network.counters(peer.id, Direction::down).sent == 0);
+        if (says_hello)
+            REQUIRE(net.server.accept(peer.id) == Error::none);
+        REQUIRE(net.until([&] { return net.server.joined(peer.id); }));
+        net.settle();
+        CHECK(net.hp(peer, e) == 7);
+    }
 }
 
 TEST_CASE("spawn/after_started_replication") {

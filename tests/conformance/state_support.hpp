@@ -40,8 +40,8 @@ struct Workers {
 struct StateNet : private Workers, throng_test::ReplicationWorld {
     using Peer = ReplicationWorld::Peer;
     explicit StateNet(const throng::ServerConfig& config = {.heartbeat_ticks = 0}, const throng::LoopbackConfig& links = {},
-                      std::unique_ptr<throng::Protocol> chosen = make_state_protocol())
-        : ReplicationWorld(with_executor(config, executor.get()), links, std::move(chosen)) {}
+                      std::unique_ptr<throng::Protocol> chosen = make_state_protocol(), const throng::ServerEvents& events = {})
+        : ReplicationWorld(with_executor(config, executor.get()), links, std::move(chosen), events) {}
 
     /// What the links of this run do.
     static throng::LinkConfig link() {

@@ -278,6 +278,18 @@ void servers() {
         typed.ticks(1);
         typed.message(0, Bytes(b.bytes).first(b.bytes.size() - 1));
     }
+    Script admitted; // yes, no, later
+    for (u32 verdict = 0; verdict < 3; ++verdict) {
+        std::byte with_data[hello_bytes + 2];
+        const std::byte data[] = {static_cast<std::byte>(verdict), std::byte{9}};
+        write_hello(with_data, {wire_format_version, fixture.protocol.hash(), data});
+        admitted.message(3, {});
+        admitted.message(2, with_data);
+        admitted.message(2, with_data);
+        admitted.ticks(9);
+        admitted.message(0, ack({{3, ~u64{0}}}, {}, false).bytes);
+    }
+    save("server", "admitted", admitted.list.bytes);
     save("server", "typed", typed.list.bytes);
     save("server", "acks", acks.list.bytes);
     save("server", "late", late.list.bytes);
@@ -296,6 +308,10 @@ void messages() {
     write_hello(hello, {wire_format_version, {0x0123456789abcdef, 0xfedcba9876543210}});
     write_welcome(welcome, {{0x0123456789abcdef, 0xfedcba9876543210}, 0xfffffff0u, 20, 6400});
     keep(0, "hello", hello);
+    std::byte with_data[hello_bytes + 3];
+    const std::byte data[] = {std::byte{1}, std::byte{0}, std::byte{255}};
+    write_hello(with_data, {wire_format_version, {1, 2}, data});
+    keep(0, "hello_data", with_data);
     keep(1, "welcome", welcome);
     Buffer state;
     state.add({head, write_state_header(head, {65535, 5, 254, true})});

@@ -1,5 +1,6 @@
 // A server under any sequence of messages of one client, beside another client that behaves. The input is a list of messages, each
-// behind a u8 channel (0 unreliable, 1 unordered, 2 ordered, 3: the client connects anew, 4: a tick passes) and a u16 of its length.
+// behind a u8 channel (0 unreliable, 1 unordered, 2 ordered, 3: the client connects anew, 4: a tick passes) and a u16 of its length. The
+// host admits by the first byte of a hello's data.
 // Whatever arrives, the server goes on, and the other client ends up settled with all entities.
 #include "src/registry/message.hpp"
 #include "src/server/state.hpp"
@@ -65,6 +66,13 @@ struct Backend final : ServerBackend, ClientBackend {
     u32 message_bytes_max(Channel channel) const override { return channel == Channel::unreliable ? 1200 : 65536; }
 };
 
+Verdict admit(void*, ClientId client, const ClientHello& hello) {
+    require(hello.data.size() <= hello_data_bytes_max);
+    if (client == 1 || hello.data.empty())
+        return Verdict::yes;
+    return static_cast<Verdict>(static_cast<u32>(hello.data[0]) % 3);
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const throng::u8* data, std::size_t size_bytes) {
@@ -79,10 +87,13 @@ extern "C" int LLVMFuzzerTestOneInput(const throng::u8* data, std::size_t size_b
     Server server(world, fixture.protocol, backend,
                   {.cell_size = cell_size,
                    .radius_min = 100,
+                   .authorization = Authorization::custom,
+                   .verdict_wait_ms = 300,
                    .records_max = 16,
                    .hash_ticks = 2,
                    .first_tick = welcome_tick + 1,
-                   .compression = Compression::never});
+                   .compression = Compression::never},
+                  {.on_hello = admit});
     Client client(client_world, fixture.protocol, backend, {.scratch = &scratch});
     Listener listener{world}, client_listener{client_world};
     require(server.set_handlers(handlers<Hit, Say>(listener)) == Error::none);
@@ -92,6 +103,8 @@ extern "C" int LLVMFuzzerTestOneInput(const throng::u8* data, std::size_t size_b
     const auto tick = [&] {
         now += 50'000;
         server.receive(now);
+        if (now % 200'000 == 0 && server.waiting(0))
+            require(server.accept(0) == Error::none);
         for (const ClientId id : {0u, 1u})
             if (server.joined(id) && !server.state().clients[id].has_point)
                 server.view(id).look_at(0, 0, {.radius = 300});

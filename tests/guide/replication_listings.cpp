@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <doctest/doctest.h>
 #include <string>
+#include <vector>
 
 using namespace throng;
 
@@ -158,6 +159,62 @@ TEST_SUITE("guide") {
         config.history_ticks = 1;
         Server refused(world, protocol, network.server(), config);
         CHECK(refused.valid() == Error::bad_value);
+    }
+
+    TEST_CASE("admission") {
+        struct Ticket {
+            u64 number = 0;
+        };
+        struct Gate {
+            std::vector<ClientId> asked;
+        } the_gate;
+        Protocol protocol;
+        REQUIRE(register_components(protocol) == Error::none);
+        World world, client_world;
+        LoopbackNetwork network({.seed = 3});
+        ServerConfig config;
+        ServerEvents events;
+        events.context = &the_gate;
+        // [admission]
+        config.authorization = Authorization::custom;
+        events.on_hello = [](void* context, ClientId client, const ClientHello& hello) {
+            Gate& gate = *static_cast<Gate*>(context);
+            if (hello.data.size() != sizeof(Ticket))
+                return Verdict::no; // the client's receive() returns unauthorized
+            gate.asked.push_back(client); // a database will know
+            return Verdict::later;
+        };
+        events.on_withdraw = [](void* context, ClientId client) { std::erase(static_cast<Gate*>(context)->asked, client); };
+        // [/admission]
+        Server server(world, protocol, network.server(), config, events);
+        const ClientId id = network.connect();
+        Client client(client_world, protocol, network.client(id));
+        {
+            // [hello_data]
+            const Ticket ticket{4711};
+            Error error = client.set_hello_data(std::as_bytes(std::span(&ticket, 1)));
+            // [/hello_data]
+            CHECK(error == Error::none);
+        }
+        TimeUs now = 0;
+        const auto steps = [&] {
+            for (int i = 0; i < 5; ++i) {
+                now += 50'000;
+                server.receive(now);
+                server.tick(now);
+                CHECK(client.receive(now) == Error::none);
+                CHECK(client.send(now) == Error::none);
+            }
+        };
+        steps();
+        REQUIRE(the_gate.asked == std::vector{id});
+        CHECK(server.waiting(id));
+        // [verdict]
+        Error error = server.accept(id); // or refuse(id, "no such ticket"), which Client::problem repeats
+        // [/verdict]
+        CHECK(error == Error::none);
+        steps();
+        CHECK(client.joined());
     }
 
     TEST_CASE("layers") {

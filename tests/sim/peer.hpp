@@ -26,7 +26,7 @@ public:
     const throng::u32 name; // never used again, unlike id
     const bool dirty;        // its links damage what they carry: nothing it shows is checked
     const bool limited;      // its limits are small: it may lack things, but what it shows is right
-    bool refused = false;    // the server is full
+    bool refused = false;    // the server is full, or its host said no
     bool closed = false;     // by the server; its slot may be another's by now
     bool tracing = false;
     bool joined = false;

@@ -24,6 +24,8 @@ void Simulation::counted_free(void*, void* memory, std::size_t bytes, std::size_
 namespace {
 Plan prepared(u64 seed, const Options& options, const Allocator& allocator, OutputHash& output) {
     Plan plan(seed);
+    if (plan.asks_host)
+        plan.server.authorization = Authorization::custom;
     plan.server.executor = options.executor;
     plan.server.allocator = plan.client.allocator = plan.network.allocator = allocator;
     plan.network.trace = output.hook();
@@ -34,8 +36,10 @@ Plan prepared(u64 seed, const Options& options, const Allocator& allocator, Outp
 Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& options)
     : protocol_(protocol), function_rules_(protocol), compare_rules_(protocol), options_(options),
       plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
-      rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218), world_({.block_rows = 64}), network_(plan_.network),
-      server_(world_, protocol, network_.server(), plan_.server), actions_(plan_, random_, world_), verifier_(protocol, world_, server_) {
+      rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218),
+      verdicts_(seed ^ 0xadc1), world_({.block_rows = 64}), network_(plan_.network),
+      server_(world_, protocol, network_.server(), plan_.server, {.context = this, .on_hello = on_hello}),
+      actions_(plan_, random_, world_), verifier_(protocol, world_, server_) {
     make_rules(function_rules_, compare_rules_);
     actions_.tracing = options.trace;
     verifier_.unhoused_allowed = plan_.server.chunks_max < 1000;
@@ -197,6 +201,25 @@ void Simulation::random_priority() {
         world_.add<UpdatePriority>(entity, UpdatePriority{priority});
 }
 
+Verdict Simulation::on_hello(void* context, ClientId, const ClientHello& hello) {
+    Simulation& self = *static_cast<Simulation*>(context);
+    if (!hello.same_protocol || !hello.data.empty())
+        self.failure_.report("a hello that no client says");
+    if (self.healing_)
+        return Verdict::yes;
+    return self.verdicts_.pick({Verdict::yes, Verdict::later, Verdict::later, Verdict::later, Verdict::no});
+}
+
+/// About clients that wait.
+void Simulation::decide() {
+    for (const auto& peer : peers_)
+        if (server_.waiting(peer->id) && (healing_ || verdicts_.chance(0.2))) {
+            const bool refused = !healing_ && verdicts_.chance(0.1);
+            if ((refused ? server_.refuse(peer->id) : server_.accept(peer->id)) != Error::none)
+                failure_.report("client %u does not take a verdict", peer->name);
+        }
+}
+
 void Simulation::random_action() {
     double at = random_.unit() * plan_.weight_sum;
     u32 a = 0;
@@ -250,6 +273,7 @@ void Simulation::tick(bool faults) {
             random_priority();
     }
     server_.receive(now_);
+    decide();
     for (auto& peer : peers_)
         if (!peer->joined && server_.joined(peer->id)) {
             peer->joined = true;
@@ -291,7 +315,8 @@ void Simulation::receive(Peer& peer) {
             outcome_.malformed += malformed != 0;
         if (peer.world.entity_count() != stats.spawns - stats.despawns || peer.world.entity_count() > plan_.client.entities_max)
             failure_.report("client %u: its world does not hold what it counts", peer.name);
-    } else if (error == Error::limit_reached && !peer.client.joined() && plan_.server.clients_max < 100) {
+    } else if ((error == Error::limit_reached && !peer.client.joined() && plan_.server.clients_max < 100) ||
+               (error == Error::unauthorized && plan_.asks_host)) {
         peer.refused = true;
     } else if (error != Error::none && !(error == Error::limit_reached && peer.limited)) {
         failure_.report("client %u: receive returned %s", peer.name, throng::to_string(error));
@@ -427,6 +452,7 @@ bool Simulation::heard() {
 }
 
 void Simulation::heal() {
+    healing_ = true;
     for (std::size_t i = peers_.size(); i-- > 0;)
         if (peers_[i]->dirty || peers_[i]->limited || peers_[i]->id >= plan_.server.clients_max)
             leave(i);

@@ -40,6 +40,8 @@ private:
     void random_listing();
     void random_lasting();
     void random_priority();
+    static throng::Verdict on_hello(void* context, throng::ClientId client, const throng::ClientHello& hello);
+    void decide();
     void join(bool faults);
     void leave(std::size_t index);
     void receive(Peer& peer);
@@ -60,7 +62,7 @@ private:
     throng::u32 dirty_chunks_ = 0; // of the last tick
     Failure failure_;
     Plan plan_; // refers to allocations_ and outcome_
-    Random random_, rules_, lists_, priorities_; // the others are for what came later: seeds keep what they drew without it
+    Random random_, rules_, lists_, priorities_, verdicts_; // the others are for what came later: seeds keep what they drew without it
     throng::World world_;
     throng::LoopbackNetwork network_;
     throng::Server server_;
@@ -73,6 +75,7 @@ private:
     throng::Tick still_since_ = 0;
     throng_verify::Difference last_difference_;
     Peer* frozen_ = nullptr; // sabotage: stale
+    bool healing_ = false;
 };
 
 } // namespace throng_sim

@@ -3,6 +3,7 @@
 #include "throng/loopback.hpp"
 #include "throng/messenger.hpp"
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -142,7 +143,8 @@ public:
 
     explicit MessageWorld(MessageWorldOptions chosen = {})
         : options(chosen), protocol(make_protocol()), network(options.network),
-          server(world, *protocol, network.server(), options.server, {this, &MessageWorld::on_join, &MessageWorld::on_leave}) {
+          server(world, *protocol, network.server(), options.server, 
+                 {this, &MessageWorld::on_join, &MessageWorld::on_leave, &MessageWorld::on_hello, &MessageWorld::on_withdraw}) {
         if (server.valid() != Error::none || server.set_handlers(server_handlers(ear)) != Error::none)
             throw std::runtime_error(server.problem());
     }
@@ -204,8 +206,9 @@ public:
     Server server;
     Ear ear; // of the server
     std::vector<std::unique_ptr<Peer>> peers;
-    std::vector<ClientId> joins, leaves;
+    std::vector<ClientId> joins, leaves, withdrawals;
     void (*joined)(MessageWorld&, ClientId) = nullptr; // called in on_join
+    std::function<Verdict(ClientId, const ClientHello&)> verdict; // called in on_hello
     TimeUs now_us = 0;
     const TickReport* report = nullptr;
     TypedCounts typed; // summed over the reports
@@ -219,6 +222,10 @@ private:
             self.joined(self, id);
     }
     static void on_leave(void* context, ClientId id) { static_cast<MessageWorld*>(context)->leaves.push_back(id); }
+    static Verdict on_hello(void* context, ClientId id, const ClientHello& hello) {
+        return static_cast<MessageWorld*>(context)->verdict(id, hello);
+    }
+    static void on_withdraw(void* context, ClientId id) { static_cast<MessageWorld*>(context)->withdrawals.push_back(id); }
 };
 
 } // namespace message_test
