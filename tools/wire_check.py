@@ -131,12 +131,23 @@ def check_payload(protocol, client, payload, chunk, tick, counts):
     counts["opaque"] += sum(len(opaque) for opaque in section.opaque)
 
 
-def check_state(protocol, client, message, counts):
-    tick = int.from_bytes(message[3:7], "little")
+def read_head(client, message, counts):
+    """The tick, and where the rest begins."""
     need(len(message) >= 8, "state message too short")
+    tick, at = int.from_bytes(message[3:7], "little"), 8
+    if message[0] & 0x40:
+        need(len(message) > 8 and message[8] > 0, "userdata of no bytes")
+        at += 1 + message[8]
+        need(len(message) >= at, "userdata too short")
+        counts["userdata"] += 1
     client.hear(tick, counts)
-    counts["heartbeats"] += len(message) == 8
-    at, chunk = 8, 0
+    return tick, at
+
+
+def check_state(protocol, client, message, counts):
+    tick, at = read_head(client, message, counts)
+    counts["heartbeats"] += len(message) == at
+    chunk = 0
     while at < len(message):
         start = at
         step, at = read_varint(message, at)
@@ -168,9 +179,9 @@ def check_state(protocol, client, message, counts):
 
 
 def check_ends(client, message, counts):
-    need(len(message) > 8 and len(message) % 8 == 0, "ends of another size")
-    client.hear(int.from_bytes(message[3:7], "little"), counts)
-    ids = [int.from_bytes(message[at : at + 8], "little") for at in range(8, len(message), 8)]
+    _, start = read_head(client, message, counts)
+    need(len(message) > start and (len(message) - start) % 8 == 0, "ends of another size")
+    ids = [int.from_bytes(message[at : at + 8], "little") for at in range(start, len(message), 8)]
     need(all(a < b for a, b in zip([0] + ids, ids)), "ends do not ascend")
     counts["ends"] += len(ids)
 
@@ -199,6 +210,8 @@ def check_message(protocol, clients, line, counts):
     kind = message[0] & 0x7F
     counts["messages"] += 1
     number = line.get("client", 0)
+    if kind & ~0x40 in (4, 7):
+        kind &= ~0x40
     if kind == 4:
         check_state(protocol, clients[number], message, counts)
         return
@@ -233,7 +246,7 @@ def check_message(protocol, clients, line, counts):
 
 COUNTED = ("messages", "full", "delta", "lanes", "zstd", "opaque", "gone", "references", "extrapolated", "ages", "late", "heartbeats",
            "acks", "unapplied", "hashes", "bundles", "typed", "typed_references", "typed_ticks", "rests", "before_join",
-           "ends", "tables")
+           "ends", "tables", "userdata")
 
 
 def check(lines, name, shows=()):

@@ -45,6 +45,11 @@ using ClientCarriedFn = void (*)(void* context, Entity entity, NetId id, Tick ti
 /// A tick has been confirmed. As ClientCarriedFn.
 using ClientTickFn = void (*)(void* context, Tick tick);
 
+/// What the server has attached to a message (Server::set_userdata): called before the message is applied, once for each that is. Messages
+/// come in any order, so ticks may go back. `data` is not empty, and valid during the call. As ClientCarriedFn, and must not destroy
+/// entities.
+using ClientUserdataFn = void (*)(void* context, Tick tick, Bytes data);
+
 struct ClientConfig {
     Allocator allocator = default_allocator();
     const ReceiveRules* rules = nullptr; // of the same protocol, kept by reference; null: components are written as received
@@ -71,6 +76,7 @@ struct ClientConfig {
     ClientEntityFn on_despawn = nullptr; // the entity still exists
     ClientCarriedFn on_carried = nullptr; // a message became the newest state of this entity; once a message, after on_spawn
     ClientTickFn on_settled = nullptr;    // settled_tick() has risen to this: it and all ticks before are here in full
+    ClientUserdataFn on_userdata = nullptr;
     bool confirm_history = false;         // keep a ConfirmHistory of each entity: 16 bytes a net id, some work a lane carried
     void* context = nullptr;
 };

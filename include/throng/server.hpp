@@ -228,6 +228,11 @@ public:
     void each_visible(ClientId client, void (*f)(void* context, Entity entity), void* context) const;
     /// True when nothing is unsent or unacknowledged for the client as of the last tick.
     bool settled(ClientId client) const;
+    /// Bytes that each state message carries from the next tick on, heartbeats too, until they are set anew; none at first, and none if
+    /// empty. Copied. They make no messages of their own, and take their room in each packet. too_large: more than userdata_bytes_max, or
+    /// packets would have fewer than 128 bytes for the rest; then they stay what they were.
+    Error set_userdata(Bytes data);
+    static constexpr u32 userdata_bytes_max = 255;
     /// What a client has and costs. Looks at its chunks, and at nothing if it is not connected.
     ClientReport client_report(ClientId client) const;
     /// What a component has and costs: by its id, or by its type. Looks at all its rows, and at all chunks of all clients.

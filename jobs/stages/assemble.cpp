@@ -65,6 +65,7 @@ u32 Assembler::write_header(std::byte* out, bool ends) const {
     const u32 age = state_.tick - client_.settled_tick;
     header.settled_age = client_.ever_settled && age < 255 ? static_cast<u8>(age) : u8(255);
     header.hash_wanted = client_.hash_wanted && client_.settled_tick == client_.hash_tick;
+    header.userdata = {state_.userdata.data(), state_.userdata.size()};
     return write_state_header(out, header);
 }
 
@@ -261,7 +262,7 @@ bool Assembler::oversize(const Send& send, const Part& part, u64 gone, bool shar
     if (used_ && !close_open())
         return false;
     const u32 normal = worker_.message.size();
-    worker_.message.resize(state_header_bytes + section_header_bytes_max + part.bytes);
+    worker_.message.resize(header_bytes(state_.userdata.size()) + section_header_bytes_max + part.bytes);
     std::byte* out = worker_.message.data();
     const u32 start = write_header(out);
     const u32 head = write_section_header(out + start, client_.chunks[send.client_chunk].chunk, part.bytes, gone);

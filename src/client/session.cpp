@@ -110,7 +110,7 @@ Error Client::Impl::read_message(Channel channel, Bytes message) {
     if (message.empty())
         return Error::truncated;
     const u8 kind = static_cast<u8>(message[0]);
-    switch (static_cast<MessageKind>(kind & ~hash_wanted_bit)) {
+    switch (static_cast<MessageKind>(kind & ~(hash_wanted_bit | userdata_bit))) {
     case MessageKind::state:
     case MessageKind::ends: return read_state(message);
     default:
@@ -148,7 +148,7 @@ Error Client::Impl::read_state(Bytes message) {
         ++stats.late_drops;
         return Error::none;
     }
-    const Bytes content = message.subspan(state_header_bytes);
+    const Bytes content = message.subspan(header_bytes(static_cast<u32>(head.userdata.size())));
     const bool ends = head.ends;
     Error error = ends ? check_ends(content) : stage(content, tick);
     if (error == Error::none && !ends && !within_limits(tick))
@@ -167,6 +167,8 @@ Error Client::Impl::read_state(Bytes message) {
     stats.heartbeats += content.empty();
     ++stats.applied;
     stats.applied_bytes += content.empty() ? 0 : message.size();
+    if (!head.userdata.empty() && config.on_userdata)
+        config.on_userdata(config.context, tick, head.userdata);
     if (ends)
         commit_ends(content, tick);
     else

@@ -94,21 +94,35 @@ Error read_reject(Bytes message, Reject& reject) {
 
 u32 write_state_header(std::byte* out, const StateHeader& header) {
     const MessageKind kind = header.ends ? MessageKind::ends : MessageKind::state;
-    put(out, static_cast<u8>(static_cast<u8>(kind) | (header.hash_wanted ? hash_wanted_bit : 0)));
+    const u32 userdata_bytes = static_cast<u32>(header.userdata.size());
+    put(out, static_cast<u8>(static_cast<u8>(kind) | (header.hash_wanted ? hash_wanted_bit : 0) | (userdata_bytes ? userdata_bit : 0)));
     put(out + 1, header.id);
     put(out + 3, header.tick);
     put(out + 7, header.settled_age);
-    return state_header_bytes;
+    if (userdata_bytes) {
+        put(out + state_header_bytes, static_cast<u8>(userdata_bytes));
+        std::memcpy(out + state_header_bytes + 1, header.userdata.data(), userdata_bytes);
+    }
+    return header_bytes(userdata_bytes);
 }
 Error read_state_header(Bytes message, StateHeader& header) {
     if (message.size() < state_header_bytes)
         return Error::truncated;
     const u8 kind = get<u8>(message.data());
-    const auto plain = static_cast<MessageKind>(kind & ~hash_wanted_bit);
+    const auto plain = static_cast<MessageKind>(kind & ~(hash_wanted_bit | userdata_bit));
     if (plain != MessageKind::state && plain != MessageKind::ends)
         return Error::bad_value;
     header = {get<u16>(message.data() + 1), get<u32>(message.data() + 3), get<u8>(message.data() + 7), (kind & hash_wanted_bit) != 0,
-              plain == MessageKind::ends};
+              plain == MessageKind::ends, {}};
+    if (!(kind & userdata_bit))
+        return Error::none;
+    const Bytes rest = message.subspan(state_header_bytes);
+    const u32 userdata_bytes = rest.empty() ? 0 : get<u8>(rest.data());
+    if (rest.size() < 1 + userdata_bytes)
+        return Error::truncated;
+    if (userdata_bytes == 0)
+        return Error::bad_value;
+    header.userdata = rest.subspan(1, userdata_bytes);
     return Error::none;
 }
 

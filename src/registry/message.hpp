@@ -7,6 +7,7 @@ namespace throng {
 
 enum class MessageKind : u8 { hello = 1, welcome = 2, reject = 3, state = 4, ack = 5, ends = 7, table = 8 };
 inline constexpr u8 hash_wanted_bit = 0x80; // of the kind byte of a state message, or one of ends
+inline constexpr u8 userdata_bit = 0x40;    // likewise
 
 enum class RejectReason : u8 { protocol = 1, full = 2, unauthorized = 3 };
 inline constexpr u8 reject_reason_max = 3;
@@ -47,11 +48,14 @@ struct StateHeader {
     Tick tick = 0;
     u8 settled_age = 255;
     bool hash_wanted = false;
-    bool ends = false; // net ids follow, not sections
+    bool ends = false;   // net ids follow, not sections
+    Bytes userdata = {}; // 255 bytes at most
 };
-inline constexpr u32 state_header_bytes = 8;
-/// Returns state_header_bytes.
+inline constexpr u32 state_header_bytes = 8; // without userdata
+constexpr u32 header_bytes(u32 userdata_bytes) { return state_header_bytes + (userdata_bytes ? 1 + userdata_bytes : 0); }
+/// `out` has room for header_bytes(of the userdata). Returns that.
 u32 write_state_header(std::byte* out, const StateHeader& header);
+/// The userdata is that of the message. What follows begins behind header_bytes(of the userdata).
 Error read_state_header(Bytes message, StateHeader& header);
 
 /// Step, size and gone mask at their longest.

@@ -27,7 +27,8 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       outbox(c.allocator),
       dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator), client_counts(c.allocator),
       keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator),
-      key_starts(c.allocator), key_order(c.allocator), payload_blocks(TickArena::block_bytes, c.allocator), workers(c.allocator) {
+      key_starts(c.allocator), key_order(c.allocator), payload_blocks(TickArena::block_bytes, c.allocator), workers(c.allocator),
+      userdata(c.allocator) {
     if (!executor)
         executor = own_executor.get();
     table_message.push_back(static_cast<std::byte>(MessageKind::table));
@@ -85,16 +86,23 @@ void refuse(ServerState& state, Error error, const char* problem) {
     state.problem = problem;
 }
 
+constexpr u32 packet_bytes_min = 128; // beside the userdata
+
+/// How much of a section fits into a message.
+void size_payloads(ServerState& state) {
+    const u32 overhead = header_bytes(state.userdata.size()) + section_header_bytes_max;
+    state.payload_bytes = state.message_bytes - overhead;
+    const u32 ordered = state.backend.message_bytes_max(Channel::ordered);
+    state.ordered_bytes = std::max(state.payload_bytes, std::min(section_bytes_max, ordered > overhead ? ordered - overhead : 0));
+}
+
 void check_config(ServerState& state) {
     const ServerConfig& config = state.config;
     const u32 packet = std::min(config.message_bytes_max, state.backend.message_bytes_max(Channel::unreliable));
-    const u32 overhead = state_header_bytes + section_header_bytes_max;
-    if (packet < 128)
+    if (packet < packet_bytes_min)
         return refuse(state, Error::bad_value, "message_bytes_max: a packet needs 128 bytes at least");
     state.message_bytes = packet;
-    state.payload_bytes = packet - overhead;
-    const u32 ordered = state.backend.message_bytes_max(Channel::ordered);
-    state.ordered_bytes = std::max(state.payload_bytes, std::min(section_bytes_max, ordered > overhead ? ordered - overhead : 0));
+    size_payloads(state);
     if (state.executor->worker_count() > worker_count_max)
         return refuse(state, Error::limit_reached, "executor: at most 255 workers");
     if (config.history_ticks < 2 || config.history_ticks > history_max)
@@ -353,6 +361,19 @@ void Server::each_visible(ClientId client, void (*f)(void*, Entity), void* conte
 
 bool Server::settled(ClientId client) const {
     return client < state_->clients.size() && state_->clients[client].joined && state_->clients[client].clean;
+}
+
+Error Server::set_userdata(Bytes data) {
+    if (data.size() > userdata_bytes_max)
+        return Error::too_large;
+    const u32 bytes = static_cast<u32>(data.size());
+    if (header_bytes(bytes) - state_header_bytes + packet_bytes_min > state_->message_bytes)
+        return Error::too_large;
+    state_->userdata.clear();
+    state_->userdata.append(data.data(), bytes);
+    if (state_->error == Error::none)
+        size_payloads(*state_);
+    return Error::none;
 }
 
 void Server::disconnect(ClientId client) {

@@ -316,9 +316,10 @@ struct ServerState {
     Array<WorkerState> workers;
     TickReport report;
     bool adopt_world = false; // bind what the world holds already
-    u32 message_bytes = 1200; // a packet
-    u32 payload_bytes = 1100; // largest payload that fits a packet
-    u32 ordered_bytes = 0;
+    Array<std::byte> userdata; // of each state message
+    u32 message_bytes = 1200;  // a packet
+    u32 payload_bytes = 1100;  // largest payload that fits a packet beside the userdata
+    u32 ordered_bytes = 0;     // the same of a message on the Ordered channel
     u32 full_lane_cost = 0; // estimate of a lane in full, 1/16 bytes: learnt from what was encoded
     ComponentCost component_costs[Protocol::component_count_max];      // of the last tick ...
     ComponentCost past_component_costs[Protocol::component_count_max]; // ... and of those before

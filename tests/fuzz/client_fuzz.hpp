@@ -37,6 +37,7 @@ inline void run_client(const Protocol& server, const u8* data, std::size_t size_
     config.typed_waiting_unreliable_max = 20;
     config.typed_waiting_bytes_max = 500;
     config.typed_wait_ms = 20;
+    config.on_userdata = [](void*, Tick, Bytes userdata) { require(!userdata.empty() && userdata.size() <= 255); };
     Client client(world, fixture.protocol, backend, config);
     Listener listener{world};
     require(client.set_handlers(handlers<Hit, Say, Bell>(listener)) == Error::none);

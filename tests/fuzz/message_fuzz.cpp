@@ -66,9 +66,10 @@ bool state(Bytes in) {
     StateHeader head;
     if (read_state_header(in, head) != Error::none)
         return false;
-    std::byte head_out[state_header_bytes];
-    require(write_state_header(head_out, head) == state_header_bytes && same(in.first(state_header_bytes), head_out));
-    u32 offset = state_header_bytes;
+    std::byte head_out[header_bytes(255)];
+    const u32 head_size = write_state_header(head_out, head);
+    require(head_size == header_bytes(static_cast<u32>(head.userdata.size())) && same(in.first(head_size), {head_out, head_size}));
+    u32 offset = head_size;
     while (offset < in.size()) {
         const u32 begin = offset;
         SectionHeader section;

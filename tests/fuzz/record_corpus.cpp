@@ -321,6 +321,13 @@ void messages() {
     state.add({section, write_section_header(section, 1, 3, 0)});
     state.integer(7, 3);
     keep(2, "state", state.bytes);
+    Buffer with_userdata;
+    const std::byte userdata[] = {std::byte{0}, std::byte{200}};
+    std::byte long_head[header_bytes(2)];
+    with_userdata.add({long_head, write_state_header(long_head, {1, 2, 255, false, false, userdata})});
+    with_userdata.add({section, write_section_header(section, 1, 3, 0)});
+    with_userdata.integer(7, 3);
+    keep(2, "state_userdata", with_userdata.bytes);
     keep(3, "acks", ack({{1, 2}, {300, ~u64{0}}}, {{5, 0}, {6, 300}, {7, 65535}}, true).bytes);
     Buffer varints;
     for (const u32 value : {0u, 1u, 127u, 128u, 16'383u, 16'384u, 0x7fff'ffffu, 0xffff'ffffu})

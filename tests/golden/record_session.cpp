@@ -28,13 +28,15 @@ struct Session {
     Compression compression;
     bool dictionary, wide_cells;
     Tick first_tick;
-    bool lasting = false; // half of the entities are Lasting, some of them from the start
+    bool lasting = false;  // half of the entities are Lasting, some of them from the start
+    bool userdata = false; // most messages have some
 };
 constexpr Session sessions[] = {
     {"packed", 11, Compression::never, false, false, 0xffff'fff0u}, // ticks wrap soon
     {"packed_wide", 12, Compression::never, false, true, 1},        {"zstd", 13, Compression::always, true, false, 0xffff'ffe0u},
     {"zstd_wide", 14, Compression::always, true, true, 70'000},     {"automatic", 15, Compression::automatic, true, false, 1},
     {"lasting", 16, Compression::never, false, false, 1, true},
+    {"userdata", 18, Compression::never, false, false, 1, true, true},
 };
 constexpr char dictionary_text[] = "the old town of entities, names, guilds and long titles";
 constexpr u32 play_ticks = 48, rest_ticks = 40;
@@ -66,7 +68,7 @@ public:
                    .hash_ticks = 8,
                    .first_tick = session.first_tick,
                    .compression = session.compression}),
-          radius_(session.wide_cells ? 320 : 70), lasting_(session.lasting) {
+          radius_(session.wide_cells ? 320 : 70), lasting_(session.lasting), userdata_(session.userdata) {
         recorder_.zstd = session.compression != Compression::never;
         char more[80];
         const int used = std::snprintf(more, sizeof more, ", \"hashes\": true");
@@ -211,6 +213,11 @@ private:
             if (number % 20 == 19)
                 view.show(any());
         }
+        if (userdata_ && number % 5 == 0) {
+            const std::byte bytes[20] = {static_cast<std::byte>(number), std::byte{255}};
+            if (server_.set_userdata(Bytes(bytes).first(number % 20)) != Error::none) // none, 5, 10 or 15
+                ++different_;
+        }
         const TickReport& report = server_.tick(now_);
         equal_ += report.hashes_equal;
         different_ += report.hashes_different + report.malformed_messages;
@@ -228,7 +235,7 @@ private:
     LoopbackNetwork network_;
     Server server_;
     double radius_;
-    bool lasting_;
+    bool lasting_, userdata_;
     std::vector<std::unique_ptr<Peer>> peers_;
     std::vector<Entity> all_;
     u32 sequence_ = 0;
@@ -246,6 +253,6 @@ int main(int count, char** values) {
             std::fprintf(stderr, "record_session: the session did not go well\n");
             return 1;
         }
-    std::fputs("usage: record_session packed|packed_wide|zstd|zstd_wide|automatic|lasting\n", stderr);
+    std::fputs("usage: record_session packed|packed_wide|zstd|zstd_wide|automatic|lasting|userdata\n", stderr);
     return 2;
 }

@@ -5,6 +5,7 @@
 #include "throng/wire.hpp"
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <doctest/doctest.h>
 #include <string>
 #include <vector>
@@ -422,6 +423,34 @@ TEST_SUITE("guide") {
         CHECK(client.confirmed(shown, prediction.carried));
         CHECK(client.confirmed(prediction.settled));
         CHECK_FALSE(client.confirmed(shown, prediction.settled + 1));
+    }
+
+    TEST_CASE("userdata") {
+        Game game;
+        Server& server = *game.server;
+        u32 heard = 0;
+        ClientConfig config;
+        config.context = &heard;
+        // [userdata]
+        config.on_userdata = [](void* context, Tick, Bytes data) {
+            std::memcpy(context, data.data(), std::min(data.size(), sizeof(u32))); // here the context is a u32
+        };
+        // [/userdata]
+        World there;
+        const ClientId id = game.network.connect();
+        Client client(there, game.protocol, game.network.client(id), config);
+        // [set_userdata]
+        const u32 frame = 1234; // of the physics
+        if (server.set_userdata(std::as_bytes(std::span(&frame, 1))) != Error::none)
+            FAIL("more than 255 bytes, or too large for the packets");
+        // [/set_userdata]
+        game.world.spawn(Body{}, Replicated{});
+        for (int i = 0; i < 10; ++i) {
+            game.steps(1);
+            CHECK(client.receive(game.now) == Error::none);
+            CHECK(client.send(game.now) == Error::none);
+        }
+        CHECK(heard == 1234);
     }
 
     TEST_CASE("a scripted link") {

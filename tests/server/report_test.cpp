@@ -35,7 +35,7 @@ struct Reader {
         StateHeader header;
         if (read_state_header(message, header) != Error::none)
             return; // a welcome
-        u32 offset = state_header_bytes;
+        u32 offset = header_bytes(static_cast<u32>(header.userdata.size()));
         if (offset == message.size()) {
             ++out.heartbeats;
             out.heartbeat_bytes += message.size();

@@ -20,8 +20,21 @@ void Failure::report(const char* pattern, ...) {
 
 Peer::Peer(const Protocol& protocol, ClientBackend& inner, ClientId client_id, u32 peer_name, const ClientConfig& config,
            const Truth& truth, Failure& failure, bool is_dirty, bool is_limited)
-    : inner_(inner), world({.block_rows = 64}), client(world, protocol, *this, config), id(client_id), name(peer_name), dirty(is_dirty),
-      limited(is_limited), truth_(truth), failure_(failure) {}
+    : inner_(inner), world({.block_rows = 64}), client(world, protocol, *this, listening(config)), id(client_id),
+      name(peer_name), dirty(is_dirty), limited(is_limited), truth_(truth), failure_(failure) {}
+
+ClientConfig Peer::listening(ClientConfig config) {
+    config.context = this;
+    config.on_userdata = on_userdata;
+    return config;
+}
+
+void Peer::on_userdata(void* context, Tick tick, Bytes data) {
+    Peer& self = *static_cast<Peer*>(context);
+    const Userdata expected(tick);
+    if (!self.dirty && !std::equal(data.begin(), data.end(), expected.bytes().begin(), expected.bytes().end()))
+        self.failure_.report("client %u gets other userdata than those of tick %u", self.name, tick);
+}
 
 void Peer::record_visible(Tick tick, const Server& server) {
     struct Context {
@@ -52,15 +65,16 @@ void Peer::on_message(Channel channel, Bytes message) {
     sink_->on_message(channel, message);
     if (dirty)
         return;
-    // The head of a state message, or of one of ends (docs/wire.md): kind, id, tick, age of the settled tick.
+    // The head of a state message, or of one of ends (docs/wire.md): kind, id, tick, age of the settled tick; userdata.
     constexpr std::size_t head_bytes = 8;
-    const u32 kind = message.empty() ? 0 : static_cast<u8>(message[0]) & 0x7f;
+    const u32 kind = message.empty() ? 0 : static_cast<u8>(message[0]) & 0x3f;
     if (message.size() < head_bytes || (kind != 4 && kind != 7) || !client.joined())
         return;
     Tick tick = 0;
     for (u32 i = 0; i < 4; ++i)
         tick |= static_cast<Tick>(message[3 + i]) << (8 * i);
-    const bool sections = message.size() > head_bytes;
+    const std::size_t userdata_bytes = (message[0] & std::byte{0x40}) != std::byte{} ? 1 + std::to_integer<std::size_t>(message[8]) : 0;
+    const bool sections = message.size() > head_bytes + userdata_bytes;
     sections_heard |= sections;
     if (sections && (!any_newest_ || tick_newer(tick, newest_)))
         newest_ = tick;

@@ -13,6 +13,17 @@ struct Failure {
     void report(const char* pattern, ...) __attribute__((format(printf, 2, 3)));
 };
 
+/// What the server attaches to the messages of a tick.
+struct Userdata {
+    explicit Userdata(throng::Tick tick) : size(4 + tick % 30) {
+        for (throng::u32 i = 0; i < size; ++i)
+            data[i] = static_cast<std::byte>(i < 4 ? tick >> 8 * i : i);
+    }
+    throng::Bytes bytes() const { return throng::Bytes(data).first(size); }
+    std::byte data[40] = {};
+    throng::u32 size;
+};
+
 class Peer final : public throng::ClientBackend, throng::ClientBackendSink {
     throng::ClientBackend& inner_; // before the client, which asks it for its limits
 
@@ -54,6 +65,8 @@ private:
         sink_->on_disconnect();
     }
     void on_message(throng::Channel channel, throng::Bytes message) override;
+    throng::ClientConfig listening(throng::ClientConfig config);
+    static void on_userdata(void* context, throng::Tick tick, throng::Bytes data);
     void check(throng::Tick tick);
     void check_entity(throng::Entity entity, throng::NetId net, throng::Tick tick);
     void check_link(throng::NetId net, throng::Tick confirmed, const EntityTruth& truth, throng::u32 index, throng::Entity shown);

@@ -280,6 +280,11 @@ void Simulation::tick(bool faults) {
             if (random_.chance(0.9))
                 look(*peer);
         }
+    if (plan_.userdata) {
+        const Userdata userdata(server_.current_tick() + 1);
+        if (server_.set_userdata(userdata.bytes()) != Error::none)
+            failure_.report("userdata are refused");
+    }
     const TickReport report = server_.tick(now_);
     if (options_.trace)
         std::printf("tick %3u: %u entities %u chunks %u dirty, %llu messages %llu bytes, %llu lost %llu unapplied, limits %x\n",
