@@ -296,6 +296,31 @@ void servers() {
     save("server", "anew", anew.list.bytes);
 }
 
+// ---- multiplexer: streams that open, speak and close; the same twice; noise to the client
+void multiplexers() {
+    Buffer out;
+    const auto say = [&](u32 how, std::initializer_list<u32> values) {
+        out.integer(how, 1);
+        out.integer(values.size(), 1);
+        for (const u32 value : values)
+            out.integer(value, 1);
+    };
+    constexpr u32 ordered = 2, renew = 3, to_server = 4, polled = 8, let_out = 16;
+    for (const u32 world : {0u, 1u, 2u}) {
+        say(ordered | to_server, {255, 1, world, world});
+        say(to_server | polled, {world, 9, 9});
+        say(ordered | to_server | polled | let_out, {world, 7});
+        say(ordered | to_server, {255, 2, world});
+        say(polled, {world, 5});
+        say(ordered | polled, {255, 2, world});
+    }
+    say(ordered | to_server, {255, 1, 5, 1});
+    say(renew | polled, {});
+    say(ordered | to_server | polled, {255, 1, 5, 1});
+    say(ordered | to_server | polled, {5, 1});
+    save("multiplexer", "streams", out.bytes);
+}
+
 // ---- message: the readers, in the order of message_fuzz.cpp
 void messages() {
     const auto keep = [](u32 reader, const char* name, Bytes bytes) {
@@ -459,6 +484,7 @@ int main(int count, char** values) {
     clients();
     servers();
     messages();
+    multiplexers();
     links();
     scenes();
     traces();
