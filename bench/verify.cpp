@@ -203,11 +203,41 @@ Difference Verifier::first_difference(ClientId client, const World& client_world
     return ghost;
 }
 
+/// Of the registrations of the component's type, the one that the rules choose for the entity; null: none, or `component` is not the
+/// first of them.
+const ComponentInfo* Verifier::on_wire(u32 component, Entity entity) const {
+    const std::span<const ComponentInfo> all = protocol_.components();
+    const ComponentInfo* chosen = nullptr;
+    i32 highest = 0;
+    for (u32 c = 0; c < all.size(); ++c) {
+        if (all[c].id != all[component].id)
+            continue;
+        if (c < component)
+            return nullptr;
+        const ComponentRule everyone{};
+        const ComponentRule* const rules = all[c].rule_count > 0 ? all[c].rules : &everyone;
+        for (u32 r = 0; r < std::max(1u, all[c].rule_count); ++r)
+            if (rules[r].filter.matches(world_.signature(entity)) && (!chosen || rules[r].priority > highest)) {
+                chosen = &all[c];
+                highest = rules[r].priority;
+            }
+    }
+    return chosen;
+}
+
 Difference Verifier::compare_entity(const Pair& pair) {
-    for (const ComponentInfo& info : protocol_.components()) {
+    const std::span<const ComponentInfo> all = protocol_.components();
+    for (u32 c = 0; c < all.size(); ++c) {
+        const ComponentInfo* const chosen = on_wire(c, pair.server);
+        bool first = true;
+        for (u32 other = 0; other < c; ++other)
+            first &= all[other].id != all[c].id;
+        if (!first)
+            continue;
+        const ComponentInfo& info = chosen ? *chosen : all[c];
         const std::byte* const server_row = row_of(world_, pair.server.entity_idx, info.id);
         const std::byte* const client_row = row_of(*pair.client_world, pair.client.entity_idx, info.id);
-        bool wanted = server_row != nullptr;
+        bool wanted = server_row != nullptr && chosen;
         if (wanted && info.opaque_bytes_max > 0) {
             server_bytes_.resize(info.opaque_bytes_max);
             wanted = info.serialize(server_row, server_bytes_) <= info.opaque_bytes_max; // too large: replicated as absent
@@ -218,6 +248,8 @@ Difference Verifier::compare_entity(const Pair& pair) {
         if (!wanted)
             continue;
         Difference found;
+        if (info.once)
+            continue; // of some earlier time
         if (info.opaque_bytes_max > 0)
             found = compare_opaque(pair, info, server_row, client_row);
         for (u32 f = 0; f < info.field_count && !found; ++f)

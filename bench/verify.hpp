@@ -63,6 +63,7 @@ private:
     bool is_remembered(throng::NetId id, const throng::World& client_world, throng::Entity shown) const;
     Difference first_difference(throng::ClientId client, const throng::World& client_world, const throng::Client& client_half);
     Difference compare_entity(const Pair& pair);
+    const throng::ComponentInfo* on_wire(throng::u32 component, throng::Entity entity) const;
     Difference compare_field(const Pair& pair, const throng::ComponentInfo& info, throng::u32 field, const std::byte* server_row,
                              const std::byte* client_row);
     Difference compare_reference(const Pair& pair, const throng::ComponentInfo& info, throng::u32 field, throng::Entity server_target,

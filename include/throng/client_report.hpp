@@ -19,7 +19,7 @@ struct ReceivedReport {
     u64 despawns = 0;           // entities that went
 };
 
-/// One replicated component: what is here now, and what the present connection has brought.
+/// One replicated type, all its registrations together: what is here now, and what the present connection has brought.
 struct ReceivedComponent {
     const char* name = nullptr; // null: not registered; then all is 0
     u32 entities = 0;           // replicated entities that have it, now

@@ -11,26 +11,11 @@
 //     protocol.component<Velocity>("velocity").field(&Velocity::x, throng::Range{-20, 20, 0.01})...;
 //     protocol.opaque<Name>("name", 64, write_name, read_name);
 //     throng::Error error = protocol.finish();
-#include "throng/protocol_field.hpp"
 #include "throng/protocol_message.hpp"
+#include "throng/protocol_rule.hpp"
 #include <string_view>
 
 namespace throng {
-
-/// One replicated component type, as registered.
-struct ComponentInfo : FieldList {
-    static constexpr u32 name_bytes_max = 48;
-    char name[name_bytes_max] = {};
-    ComponentId id = 0;
-    u32 size_bytes = 0;
-    i32 spatial_fields[2] = {-1, -1};           // index into fields, or -1
-    ComponentId extrapolated_by = 0xffff;       // component that holds the velocity, 0xffff: none
-    u32 extrapolated_offsets[2] = {0, 0};       // of the velocity fields inside that component, bytes
-    u32 opaque_bytes_max = 0;                   // 0: columns; else opaque
-    SerializeFn serialize = nullptr;
-    DeserializeFn deserialize = nullptr;
-    void (*ensure_pool)(World&) = nullptr;      // creates the pool, so that type-erased access works
-};
 
 /// Part of the protocol hash; rises when docs/wire.md changes in an incompatible way.
 inline constexpr u32 wire_format_version = 1;
@@ -63,12 +48,12 @@ class Protocol;
 
 /// Returned by Protocol::component; describes the fields of T in wire order.
 template <class T>
-class ComponentBuilder : public FieldBuilder<T, ComponentBuilder<T>> {
+class ComponentBuilder : public FieldBuilder<T, ComponentBuilder<T>>, public RuleBuilder<ComponentBuilder<T>> {
 public:
-    explicit ComponentBuilder(ComponentInfo* info) : FieldBuilder<T, ComponentBuilder<T>>(info), info_(info) {}
+    explicit ComponentBuilder(ComponentInfo* info) : FieldBuilder<T, ComponentBuilder<T>>(info), RuleBuilder<ComponentBuilder<T>>(info) {}
 
     /// The two ground-plane axes that place the entity in an interest cell. Both must be Range fields of this component,
-    /// registered before, with the same step; one component of a protocol at most.
+    /// registered before, with the same step; one component of a protocol at most, which has no rules.
     template <class M>
     ComponentBuilder& spatial(M T::*axis_a, M T::*axis_b) {
         set_spatial(detail::member_offset(axis_a), detail::member_offset(axis_b));
@@ -93,7 +78,7 @@ private:
                 info_->spatial_fields[1] = static_cast<i32>(i);
         }
     }
-    ComponentInfo* info_;
+    using RuleBuilder<ComponentBuilder<T>>::info_;
 };
 
 struct Layout;       // src/registry/layout.hpp: the columns, derived by finish()
@@ -111,7 +96,8 @@ public:
     Protocol(const Protocol&) = delete;
     Protocol& operator=(const Protocol&) = delete;
 
-    /// Registers T under a name that is unique in the protocol. The reference lives as long as the protocol.
+    /// Registers T under a name that is unique in the protocol. The reference lives as long as the protocol. A type may be registered
+    /// several times, with rules that tell the registrations apart.
     template <class T>
     ComponentBuilder<T> component(const char* name) {
         static_assert(std::is_default_constructible_v<T>, "clients make replicated components from nothing");
@@ -121,13 +107,26 @@ public:
     }
     /// Registers T with user functions instead of fields: at most bytes_max (1..65536) bytes on the wire.
     template <class T>
-    void opaque(const char* name, u32 bytes_max, SerializeFn serialize, DeserializeFn deserialize) {
+    OpaqueBuilder opaque(const char* name, u32 bytes_max, SerializeFn serialize, DeserializeFn deserialize) {
         static_assert(std::is_default_constructible_v<T>, "clients make replicated components from nothing");
         ComponentInfo* info = add_component(name, component_id<T>(), sizeof(T));
         info->ensure_pool = [](World& world) { world.template pool<T>(); };
         info->opaque_bytes_max = bytes_max;
         info->serialize = serialize;
         info->deserialize = deserialize;
+        return OpaqueBuilder(info);
+    }
+    /// A rule for the first registrations of all of Ts: entities that have them all, and that the filter lets through, have them on the
+    /// wire. Without other rules each of them travels with the others only. Without a priority it is the number of types in all.
+    template <class... Ts>
+    void bundle(const EntityFilter& filter = {}) {
+        bundle<Ts...>(filter, static_cast<i32>(sizeof...(Ts) + filter.type_count));
+    }
+    template <class... Ts>
+    void bundle(const EntityFilter& filter, i32 priority) {
+        static_assert(sizeof...(Ts) > 1, "a bundle is of several types");
+        const ComponentId ids[] = {component_id<Ts>()...};
+        add_bundle(ids, {EntityFilter(with<Ts...>) && filter, priority});
     }
 
     /// Registers T as a typed message under a name that is unique among messages. A message may have no fields.
@@ -175,6 +174,7 @@ public:
 
 private:
     ComponentInfo* add_component(const char* name, ComponentId id, std::size_t size_bytes);
+    void add_bundle(std::span<const ComponentId> ids, const ComponentRule& rule);
     MessageInfo* add_message(const char* name, u16 type);
     Impl* impl_;
 };

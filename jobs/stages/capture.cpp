@@ -136,6 +136,8 @@ void Capture::find_rows(u32 index, u64 lanes) {
     const ComponentId id = state.layout.components[index].info->id;
     const PoolBase* pool = state.world.pool_of(id);
     u32 count = 0;
+    if (state.layout.ruled >> index & 1)
+        lanes &= ~state.denied[chunk.number * state.layout.component_count + index];
     for (u64 left = pool ? lanes & chunk.alive : 0; left; left &= left - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(left));
         const u32 dense = state.world.dense_index(chunk.entity_idx[lane], id);
@@ -154,8 +156,11 @@ void Capture::component(u32 index, u64 lanes) {
     const BlockHeader& old = chunk.headers[index];
     u64 structure = (old.present ^ have) & lanes;
     for (u32 plane = 0; plane < 2; ++plane)
-        structure |= (chunk.counters[index][plane] ^ old.counter[plane]) & lanes;
-    if (component.opaque) {
+        structure |= ((chunk.counters[index][plane] & have) ^ old.counter[plane]) & lanes;
+    if (state.layout.once >> index & 1) { // structure has taken the value
+        if (component.opaque)
+            state.mirror.renew_opaque(chunk, index, have & (structure | rebound), state.tick);
+    } else if (component.opaque) {
         dirty |= opaque(component, index, have, rows_of[index], have & (structure | rebound));
         structure |= (old.present ^ have) & lanes;
     } else if (have) {
@@ -226,6 +231,26 @@ void Capture::store() {
             std::memcpy(to + at, from + at, 8);
     }
 }
+
+} // namespace
+
+void take_once_value(ServerState& state, u32 place, u32 component) {
+    Chunk& chunk = state.mirror.chunk(place / lane_count);
+    Capture capture(state, state.workers[0], chunk);
+    const u64 lane = u64(1) << place % lane_count;
+    capture.find_rows(component, lane);
+    u64 present = capture.lanes_with[component];
+    if (!present)
+        return;
+    const LayoutComponent& info = state.layout.components[component];
+    if (!info.opaque)
+        return capture.fields(info, component, present);
+    (void)capture.opaque(info, component, present, capture.rows_of[component], present);
+    if (!present) // too large: as if rules kept it away
+        state.denied[chunk.number * state.layout.component_count + component] |= lane;
+}
+
+namespace {
 
 /// Lanes that the mark stage has written.
 u64 fresh_lanes(const ServerState& state, u32 chunk) {

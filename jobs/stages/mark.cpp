@@ -79,7 +79,7 @@ void quantise(const ServerState& state, const LayoutComponent& component, const 
 /// A pool of a replicated component.
 struct MarkedPool {
     PoolBase* pool;
-    u32 component;
+    u32 component;   // the first one of its type
     u32 block_count; // in use
 
     u64 summary(u32 block) const { return block < block_count ? pool->change_summary(block) : 0; }
@@ -95,10 +95,12 @@ bool same_entities(const Batch& batch, u64 marks, u32 first, const u32* owners) 
     return differs == 0;
 }
 
-/// Finds the lanes of the marked rows, touches their chunks, and flags their fresh rows as written.
-void find_lanes(ServerState& state, u64 marks, u32 first, const u32* owners, Batch& batch, WorkerState& worker) {
+/// Finds the lanes of the marked rows, touches their chunks, and flags their fresh rows as written. Leaves out lanes that the rules keep
+/// from having the component: as of the last tick, for structure touches what it lets through now.
+void find_lanes(ServerState& state, u32 component, u64 marks, u32 first, const u32* owners, Batch& batch, WorkerState& worker) {
     const u32 slot_count = state.slots.size();
     const Slot* slots = state.slots.data();
+    const bool ruled = state.layout.ruled >> component & 1;
     batch.marks = marks;
     batch.first = first;
     batch.count = 0;
@@ -108,6 +110,8 @@ void find_lanes(ServerState& state, u64 marks, u32 first, const u32* owners, Bat
         if (owner >= slot_count || slots[owner].place == no_slot)
             continue;
         const u32 place = slots[owner].place;
+        if (ruled && state.denies(component, place))
+            continue;
         state.touch_chunk(place / lane_count);
         __atomic_store_n(&state.fresh[place], u8(1), __ATOMIC_RELAXED);
         batch.to[batch.count] = state.fresh_row(place);
@@ -123,7 +127,7 @@ void find_lanes(ServerState& state, u64 marks, u32 first, const u32* owners, Bat
 void touch_lanes(ServerState& state, u32 component, u64 marks, const u32* owners, WorkerState& worker) {
     for (; marks; marks &= marks - 1) {
         const u32 owner = owners[std::countr_zero(marks)];
-        if (owner >= state.slots.size() || state.slots[owner].place == no_slot)
+        if (owner >= state.slots.size() || state.slots[owner].place == no_slot || state.denies(component, state.slots[owner].place))
             continue;
         const u32 place = state.slots[owner].place, chunk = place / lane_count;
         state.touch_chunk(chunk);
@@ -132,22 +136,29 @@ void touch_lanes(ServerState& state, u32 component, u64 marks, const u32* owners
     }
 }
 
-/// 64 rows of a block. `batch` is what the pool before had there.
-void mark_word(ServerState& state, const MarkedPool& marked, u32 block, u32 word, Batch& batch, WorkerState& worker) {
-    PoolBase& pool = *marked.pool;
-    const LayoutComponent& component = state.layout.components[marked.component];
-    const u32 first = block * pool.block_rows() + word * 64;
-    const u32* owners = pool.owners(block) + word * 64;
-    const u64 marks = std::exchange(pool.change_words(block)[word], 0);
+/// The marked rows of one of the components of the pool's type.
+void mark_rows(ServerState& state, PoolBase& pool, u32 index, u64 marks, u32 first, const u32* owners, Batch& batch, WorkerState& worker) {
+    const LayoutComponent& component = state.layout.components[index];
     if (component.opaque || component.references)
-        return touch_lanes(state, marked.component, marks, owners, worker);
-    if (!same_entities(batch, marks, first, owners))
-        find_lanes(state, marks, first, owners, batch, worker);
+        return touch_lanes(state, index, marks, owners, worker);
+    if ((state.layout.ruled >> index & 1) || !same_entities(batch, marks, first, owners))
+        find_lanes(state, index, marks, first, owners, batch, worker);
     const auto* rows = static_cast<const std::byte*>(pool.row(first));
     for (u32 i = 0; i < batch.count; ++i)
         batch.rows[i] = rows + (batch.dense[i] - first) * pool.row_stride();
     if (batch.count)
         quantise(state, component, batch, worker);
+}
+
+/// 64 rows of a block. `batch` is what the pool before had there.
+void mark_word(ServerState& state, const MarkedPool& marked, u32 block, u32 word, Batch& batch, WorkerState& worker) {
+    PoolBase& pool = *marked.pool;
+    const u32 first = block * pool.block_rows() + word * 64;
+    const u32* owners = pool.owners(block) + word * 64;
+    const u64 marks = std::exchange(pool.change_words(block)[word], 0);
+    for (i32 c = static_cast<i32>(marked.component); c >= 0; c = state.layout.next_of_type[c])
+        if (!(state.layout.once >> c & 1))
+            mark_rows(state, pool, static_cast<u32>(c), marks, first, owners, batch, worker);
 }
 
 /// A block of all pools. Entities made together have the same rows everywhere: 64 rows of one pool after those of another find
@@ -174,6 +185,8 @@ void run_mark_stage(ServerState& state) {
     MarkedPool pools[Protocol::component_count_max];
     u32 pool_count = 0, block_count = 0;
     for (u32 c = 0; c < state.layout.component_count; ++c) {
+        if (!state.layout.is_first_of_type(c))
+            continue;
         state.world.sync_changes(state.layout.components[c].info->id);
         PoolBase* pool = state.world.pool_of(state.layout.components[c].info->id);
         if (!pool || pool->size() == 0)

@@ -21,6 +21,10 @@ void resolve_typed(ServerState& state);           // before assemble; serial
 void send_typed(ServerState& state, ClientState& client, ClientId id, WorkerState& worker); // in assemble
 void finish_typed(ServerState& state);            // after flush; serial
 
+/// Quantises the present value of a component that is sent once into the lane's fresh row, or stores its bytes. In structure; serial
+/// (capture.cpp).
+void take_once_value(ServerState& state, u32 place, u32 component);
+
 /// Clients a piece: enough pieces to balance, few enough that taking one costs nothing.
 inline u32 client_grain(const ServerState& state) {
     const u32 even = static_cast<u32>(state.clients.size()) / (state.executor->worker_count() * 8);

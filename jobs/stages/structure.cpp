@@ -50,6 +50,8 @@ u32 chunk_with_room(ServerState& state, Target target) {
     list.last = list.open = chunk.number;
     const u32 sets = (chunk.number + 1) * state.layout.component_count;
     state.touched.resize(sets);
+    if (state.layout.ruled)
+        state.denied.resize(sets);
     state.fresh.resize((chunk.number + 1) * lane_count);
     state.fresh_rows.resize(u64(chunk.number + 1) * lane_count * state.layout.row_bytes);
     state.touched_chunks.resize(chunk.number / 64 + 1);
@@ -109,6 +111,65 @@ void each_changed(ServerState& state, ChangeReader<T>& changes, void (*f)(Server
     changes.each([&](Entity entity, const T&) { look(entity); });
 }
 
+/// Components that rules keep from the lane.
+u32 denied_at(const ServerState& state, u32 place) {
+    u32 denied = 0;
+    for (u32 left = state.layout.ruled; left; left &= left - 1)
+        denied |= u32(state.denies(static_cast<u32>(std::countr_zero(left)), place)) << std::countr_zero(left);
+    return denied;
+}
+
+/// Asks the rules about an entity.
+u32 denied_of(const ServerState& state, u32 entity_idx) {
+    return state.layout.ruled ? denied_components(state.layout, state.world.signature(state.world.entity_at(entity_idx))) : 0;
+}
+
+void set_denied(ServerState& state, u32 place, u32 denied) {
+    const u64 bit = u64(1) << place % lane_count;
+    for (u32 left = state.layout.ruled; left; left &= left - 1) {
+        const u32 c = static_cast<u32>(std::countr_zero(left));
+        u64& lanes = state.denied[place / lane_count * state.layout.component_count + c];
+        lanes = (lanes & ~bit) | u64(denied >> c & 1) << place % lane_count;
+    }
+}
+
+/// Values of components that are sent once are taken when all entities have their places and net ids.
+void take_once(ServerState& state, u32 entity_idx, u32 components) {
+    for (u32 left = components & state.layout.once; left; left &= left - 1)
+        state.once_due.push_back(u64(entity_idx) << 32 | static_cast<u32>(std::countr_zero(left)));
+}
+
+/// What was taken goes with an entity that moves.
+void copy_once_values(ServerState& state, u32 from, u32 to) {
+    for (u32 left = state.layout.once; left; left &= left - 1) {
+        const u32 c = static_cast<u32>(std::countr_zero(left));
+        const LayoutComponent& component = state.layout.components[c];
+        for (u32 f = 0; f < component.column_count; ++f) {
+            const Column& column = state.layout.columns[component.first_column + f];
+            set_row_element(state.fresh_row(to), column, row_element(state.fresh_row(from), column));
+        }
+        if (component.opaque)
+            state.mirror.copy_opaque(state.mirror.chunk(from / lane_count), from % lane_count, state.mirror.chunk(to / lane_count),
+                                     to % lane_count, c, state.tick);
+    }
+}
+
+/// The entity's types have changed: the rules may let other components through.
+void ask_rules(ServerState& state, u32 entity_idx) {
+    const u32 place = state.slots[entity_idx].place;
+    if (place == no_slot)
+        return;
+    const u32 before = denied_at(state, place), now = denied_of(state, entity_idx);
+    if (before == now)
+        return;
+    set_denied(state, place, now);
+    take_once(state, entity_idx, before & ~now);
+    for (u32 left = before ^ now; left; left &= left - 1)
+        state.touched[place / lane_count * state.layout.component_count + static_cast<u32>(std::countr_zero(left))] |=
+            u64(1) << place % lane_count;
+    touch_lane(state, state.mirror.chunk(place / lane_count), place % lane_count, false);
+}
+
 /// Puts an entity into a lane. Returns false at the limit.
 bool take_lane(ServerState& state, u32 entity_idx, Target target) {
     const u32 number = chunk_with_room(state, target);
@@ -139,6 +200,7 @@ bool take_lane(ServerState& state, u32 entity_idx, Target target) {
         slot.cell_a = static_cast<i16>(at.a);
         slot.cell_b = static_cast<i16>(at.b);
     }
+    set_denied(state, slot.place, denied_of(state, entity_idx));
     touch_lane(state, chunk, lane, true);
     return true;
 }
@@ -185,6 +247,7 @@ void bind(ServerState& state, u32 entity_idx, u64 entity_id) {
     }
     ++state.entity_count;
     take_lane(state, entity_idx, target_of(state, entity_idx));
+    take_once(state, entity_idx, ~0u);
     state.bound_now.push_back(entity_idx);
 }
 
@@ -217,9 +280,15 @@ void move(ServerState& state, u32 entity_idx) {
         for (u32 c = 0; c < state.layout.component_count; ++c)
             counters[c] = static_cast<u8>((from.counters[c][0] >> slot.place % 64 & 1) | (from.counters[c][1] >> slot.place % 64 & 1) << 1);
     }
+    const u32 from_place = slot.place;
     leave_lane(state, slot.place);
     if (!take_lane(state, entity_idx, target))
         return;
+    if (state.layout.once) {
+        if (from_place != no_slot)
+            copy_once_values(state, from_place, slot.place);
+        take_once(state, entity_idx, from_place == no_slot ? ~0u : denied_at(state, from_place) & ~denied_at(state, slot.place));
+    }
     Chunk& to = state.mirror.chunk(slot.place / lane_count);
     for (u32 c = 0; c < state.layout.component_count; ++c)
         for (u32 plane = 0; plane < 2; ++plane)
@@ -261,6 +330,8 @@ void handle(ServerState& state, const StructureEvent& event, ComponentId replica
     if (!bound || slot.bound_tick == state.tick)
         return; // bind looks at the components as they are at the end of the tick
     const i32 component = state.layout.index_of[event.component];
+    if (state.layout.rule_types.test(event.component))
+        ask_rules(state, event.entity_idx);
     if (component < 0)
         return;
     if (component == state.layout.lasting_component)
@@ -271,12 +342,15 @@ void handle(ServerState& state, const StructureEvent& event, ComponentId replica
         return;
     Chunk& chunk = state.mirror.chunk(slot.place / lane_count);
     const u64 bit = u64(1) << slot.place % lane_count;
-    if (event.kind == StructureEvent::Kind::added) {
-        u64(&counter)[2] = chunk.counters[component]; // + 1, two bits
-        counter[1] ^= counter[0] & bit;
-        counter[0] ^= bit;
+    for (i32 c = component; c >= 0; c = state.layout.next_of_type[c]) { // all of the type: rules decide which of them it is
+        if (event.kind == StructureEvent::Kind::added) {
+            u64(&counter)[2] = chunk.counters[c]; // + 1, two bits
+            counter[1] ^= counter[0] & bit;
+            counter[0] ^= bit;
+            take_once(state, event.entity_idx, 1u << c);
+        }
+        state.touched[chunk.number * state.layout.component_count + static_cast<u32>(c)] |= bit;
     }
-    state.touched[chunk.number * state.layout.component_count + static_cast<u32>(component)] |= bit;
     touch_lane(state, chunk, slot.place % lane_count, false);
 }
 
@@ -302,6 +376,7 @@ void forget_references(ServerState& state) {
                     continue;
                 state.touched[place / lane_count * state.layout.component_count + c] |= u64(1) << place % lane_count;
                 state.touch_chunk(place / lane_count);
+                take_once(state, pool->owner(row), 1u << c);
             }
         }
     }
@@ -327,6 +402,8 @@ void house_homeless(ServerState& state) {
             state.homeless.resize(before); // it pushed itself to the end: it goes behind those not tried yet
         if (slot.place == no_slot)
             state.moves.push_back(entity_idx);
+        else
+            take_once(state, entity_idx, ~0u);
     }
     state.homeless.resize(kept);
     for (const u64 again : state.moves)
@@ -348,10 +425,25 @@ void resolve_dangling(ServerState& state) {
             Chunk& chunk = state.mirror.chunk(reference.place / lane_count);
             state.touched[chunk.number * state.layout.component_count + reference.component] |= u64(1) << reference.place % lane_count;
             touch_lane(state, chunk, reference.place % lane_count, false);
+            take_once(state, chunk.entity_idx[reference.place % lane_count], 1u << reference.component);
         } else if (state.world.entity_at(reference.target_idx).entity_id == reference.target_id)
             state.dangling[kept++] = reference;
     }
     state.dangling.resize(kept);
+}
+
+void take_once_values(ServerState& state) {
+    std::sort(state.once_due.begin(), state.once_due.end());
+    u64 before = ~u64(0);
+    for (const u64 due : state.once_due)
+        if (const u32 entity_idx = static_cast<u32>(due >> 32), place = state.slots[entity_idx].place; place != no_slot && due != before) {
+            const u32 component = static_cast<u32>(due), bit = 1u << component;
+            if (state.layout.components[component].opaque) // an earlier value may have been too large
+                set_denied(state, place, (denied_at(state, place) & ~bit) | (denied_of(state, entity_idx) & bit));
+            take_once_value(state, place, component);
+            before = due;
+        }
+    state.once_due.clear();
 }
 
 } // namespace
@@ -390,6 +482,8 @@ void run_structure_stage(ServerState& state) {
     each_changed(state, state.priority_changes, pace_lane);
     forget_references(state);
     resolve_dangling(state);
+    if (!state.once_due.empty())
+        take_once_values(state);
     if (cpu)
         state.workers[0].counts.stages[static_cast<u32>(Stage::structure)].cpu_ns += cpu() - cpu_start;
     if (wall)

@@ -247,7 +247,7 @@ void Client::Impl::spawn(u32 record, Tick tick) {
     scratch->spawned.push_back(record);
     if (config.confirm_history)
         start_history(record, tick);
-    if (rules)
+    if (tracks_presence())
         forget_components(record);
     patch_references(record);
 }

@@ -132,6 +132,7 @@ struct Client::Impl final : ClientBackendSink {
         component_counts[component].writes += values;
     }
     void note_structure(HeldChunk& chunk, const StagedSection& section, const ComponentChange* changes);
+    void join_types(ComponentChange* changes) const;
     void restructure(const HeldChunk& chunk, const ComponentChange* changes, u64 lanes, Shown& shown);
     Signature<World::max_components> signature_of(u32 components) const;
     void drop_dead(const HeldChunk& chunk, Shown& shown) const;
@@ -203,7 +204,10 @@ struct Client::Impl final : ClientBackendSink {
     Array<u32> record_of_slot; // by entity_idx
     const ReceiveRules::Impl* rules;    // or null
     ReceiveRules::Impl::Session ruled;  // of `layout`
-    Array<u32> present_of_record;       // components that the server says the entity has, as applied; with rules only
+    // Components that the server says the entity has, as applied. Only if the world need not have the same: with rules, or if a type is
+    // registered several times.
+    Array<u32> present_of_record;
+    bool tracks_presence() const { return rules || layout->several; }
     Array<RoutedWrite> routed_writes;   // of the section at hand
     std::byte* received_objects = nullptr; // room for lane_count of any routed component with fields
     Array<ConfirmHistory> histories; // by record; empty without confirm_history

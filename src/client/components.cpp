@@ -124,8 +124,8 @@ u32 counter_of(const std::byte* block, u32 lane) {
     for (u64 m = shown.fresh; m; m &= m - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(m));
         const NetRecord& r = index[chunk.record[lane]];
-        const bool has = rules ? present_of_record[chunk.record[lane]] >> component & 1
-                               : world.dense_index(r.entity.entity_idx, layout->components[component].info->id) != no_row;
+        const bool has = tracks_presence() ? present_of_record[chunk.record[lane]] >> component & 1
+                                           : world.dense_index(r.entity.entity_idx, layout->components[component].info->id) != no_row;
         const bool wanted = present >> lane & 1;
         const bool again = has && wanted && counter_of(now, lane) != (r.counters >> (2 * component) & 3);
         change.remove |= u64(has && (!wanted || again)) << lane;
@@ -149,8 +149,11 @@ void Client::Impl::apply_components(HeldChunk& chunk, const StagedSection& secti
         if (!layout->components[c].opaque)
             count_writes(c, static_cast<u32>(std::popcount(changes[c].write)));
     }
-    if (moved)
+    if (moved) {
         note_structure(chunk, section, changes);
+        if (layout->several)
+            join_types(changes);
+    }
     if (ruled.routed) {
         route_removals(chunk, changes, shown, tick);
         route_values(chunk, section, changes, shown);
@@ -192,16 +195,33 @@ void Client::Impl::note_structure(HeldChunk& chunk, const StagedSection& section
             const u32 record = chunk.record[std::countr_zero(m)];
             if (info.references)
                 index.drop_links_from(record, info.first_column, info.column_count);
-            if (rules)
+            if (tracks_presence())
                 present_of_record[record] &= ~(1u << c);
         }
         for (u64 m = changes[c].insert; m; m &= m - 1) {
             const u32 lane = static_cast<u32>(std::countr_zero(m)), record = chunk.record[lane];
             u64& counters = index[record].counters;
             counters = (counters & ~(u64(3) << (2 * c))) | u64(counter_of(section.blocks[c], lane)) << (2 * c);
-            if (rules)
+            if (tracks_presence())
                 present_of_record[record] |= 1u << c;
         }
+    }
+}
+
+/// A component that now travels under another name of its type is the same component for the world, with a new value.
+void Client::Impl::join_types(ComponentChange* changes) const {
+    for (u32 left = layout->several; left; left &= left - 1) {
+        const u32 first = static_cast<u32>(std::countr_zero(left));
+        if (!layout->is_first_of_type(first))
+            continue;
+        for (i32 from = static_cast<i32>(first); from >= 0; from = layout->next_of_type[from])
+            for (i32 to = static_cast<i32>(first); to >= 0; to = layout->next_of_type[to]) {
+                if (from == to)
+                    continue;
+                const u64 renamed = changes[from].remove & changes[to].insert;
+                changes[from].remove &= ~renamed;
+                changes[to].insert &= ~renamed;
+            }
     }
 }
 

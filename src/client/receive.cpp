@@ -14,11 +14,13 @@ void Client::Impl::forget_components(u32 record) {
 
 /// Lanes whose entities have the marker; with a section, once that is applied.
 u64 Client::Impl::marker_lanes(i32 marker, const u32* records, const StagedSection* coming, u64 lanes) const {
-    if (coming && ruled.marker[marker] >= 0) {
-        const std::byte* block = coming->blocks[ruled.marker[marker]];
-        return block ? lanes & header(block).present : 0;
-    }
     u64 found = 0;
+    if (coming && ruled.marker[marker] >= 0) {
+        for (i32 c = ruled.marker[marker]; c >= 0; c = layout->next_of_type[c])
+            if (const std::byte* block = coming->blocks[c])
+                found |= lanes & header(block).present;
+        return found;
+    }
     for (u64 m = lanes; m; m &= m - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(m));
         const Entity entity = index[records[lane]].entity;

@@ -92,8 +92,9 @@ Error ReceiveRules::set_compare(ComponentId component, bool (*equal)(const void*
     const i32 c = impl.component_of(component);
     if (c < 0)
         return Error::bad_value;
-    if (!equal && impl.protocol.layout().components[c].opaque)
-        return Error::unsupported;
+    for (i32 same = c; same >= 0; same = impl.protocol.layout().next_of_type[same])
+        if (!equal && impl.protocol.layout().components[same].opaque)
+            return Error::unsupported;
     impl.components[static_cast<u32>(c)].equal = equal;
     impl.compared |= 1u << c;
     return Error::none;

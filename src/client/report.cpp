@@ -21,6 +21,12 @@ bool Client::Impl::replicated(u32 entity_idx) const {
 u32 Client::Impl::entities_with(u32 component) const {
     if (layout->unknown >> component & 1)
         return 0;
+    if (layout->several >> component & 1) {
+        u32 count = 0;
+        for (u32 slot = 0; slot < record_of_slot.size(); ++slot)
+            count += replicated(slot) && (present_of_record[record_of_slot[slot]] >> component & 1);
+        return count;
+    }
     const PoolBase* pool = world.pool_of(layout->components[component].info->id);
     u32 count = 0;
     for (u32 row = 0; pool && row < pool->size(); ++row)
@@ -54,9 +60,13 @@ ReceivedComponent Client::component_report(ComponentId id) const {
     if (id >= std::size(own.index_of) || own.index_of[id] < 0)
         return {};
     ReceivedComponent report;
-    if (const i32 index = impl.layout->index_of[id]; index >= 0) { // else the server's build lacks it
-        report = impl.component_counts[index];
-        report.entities = impl.entities_with(static_cast<u32>(index));
+    for (i32 c = impl.layout->index_of[id]; c >= 0; c = impl.layout->next_of_type[c]) { // none: the server's build lacks it
+        const ReceivedComponent& counts = impl.component_counts[c];
+        report.inserts += counts.inserts;
+        report.removes += counts.removes;
+        report.writes += counts.writes;
+        report.opaque_bytes += counts.opaque_bytes;
+        report.entities += impl.entities_with(static_cast<u32>(c));
     }
     report.name = own.components[own.index_of[id]].info->name;
     return report;

@@ -72,15 +72,26 @@ struct Layout {
     static constexpr u32 group_count_max = column_count_max / 4 + 1;
     ColumnGroup groups[group_count_max]; // of columns of 32, then of 16 bits, in the order of rows
     u32 group_count = 0;
-    i32 spatial_component = -1;           // index, or -1
-    i32 lasting_component = -1;           // of Lasting, or -1
-    u32 unknown = 0;                      // bit i: component i of a server's protocol, which this build lacks
-    double spatial_step = 0;              // units
-    i32 spatial_min = 0, spatial_max = 0; // bounds of the spatial axes, in steps
+    i32 spatial_component = -1;                   // index, or -1
+    i32 lasting_component = -1;                   // of Lasting, or -1
+    u32 unknown = 0;                              // bit i: component i of a server's protocol, which this build lacks
+    u32 several = 0;                              // bit i: component i is one of several of its type
+    u32 ruled = 0;                                // bit i: rules decide which entities have component i, or it is sent once
+    u32 once = 0;                                 // bit i: component i is sent once: later changes are not sent
+    Signature<default_max_components> rule_types; // that filters name
+    double spatial_step = 0;                      // units
+    i32 spatial_min = 0, spatial_max = 0;         // bounds of the spatial axes, in steps
     u32 tick_hz = 20;
-    /// Protocol index of an ECS component, or -1.
+    /// Protocol index of an ECS component, the first one of its type, or -1.
     i16 index_of[256];
+    /// The next component of the same type, or -1.
+    i16 next_of_type[Protocol::component_count_max];
+
+    bool is_first_of_type(u32 component) const { return index_of[components[component].info->id] == static_cast<i16>(component); }
 };
+
+/// Of the ruled components, those that the rules keep from an entity with components of these types (bits).
+u32 denied_components(const Layout& layout, const Signature<default_max_components>& types);
 
 inline constexpr u32 row_bytes_max = Layout::column_count_max * 8;
 /// Sets the row offsets of all columns, row_bytes and the groups. Columns have their velocity columns.

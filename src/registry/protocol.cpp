@@ -133,6 +133,7 @@ Protocol::Protocol(ProtocolConfig config) : impl_(new Impl) {
     if (!config.dictionary.empty())
         impl_->dictionary_hash = XXH3_64bits(config.dictionary.data(), config.dictionary.size());
     std::memset(impl_->layout.index_of, 0xff, sizeof impl_->layout.index_of);
+    std::memset(impl_->layout.next_of_type, 0xff, sizeof impl_->layout.next_of_type);
 }
 Protocol::~Protocol() { delete impl_; }
 
@@ -144,6 +145,20 @@ ComponentInfo* Protocol::add_component(const char* name, ComponentId id, std::si
     info.id = id;
     info.size_bytes = static_cast<u32>(size_bytes);
     return &info;
+}
+
+void Protocol::add_bundle(std::span<const ComponentId> ids, const ComponentRule& rule) {
+    THRONG_ASSERT(!impl_->finished);
+    for (const ComponentId id : ids) {
+        u32 c = 0;
+        const u32 count = std::min(impl_->component_count, component_count_max);
+        while (c < count && impl_->components[c].id != id)
+            ++c;
+        if (c < count)
+            RuleBuilder<OpaqueBuilder>(&impl_->components[c]).when(rule.filter, rule.priority);
+        else
+            impl_->bundle_incomplete = true;
+    }
 }
 
 MessageInfo* Protocol::add_message(const char* name, u16 type) {
@@ -374,16 +389,46 @@ void Protocol::Impl::set_defaults(MessageLayout& message) {
     ::operator delete(object, alignment);
 }
 
+/// Null, or what is wrong with a component's rules, alone and beside other registrations of its type.
+const char* Protocol::Impl::wrong_rules(u32 component) const {
+    const ComponentInfo& info = components[component];
+    const bool placed = info.spatial_fields[0] != -1 || info.id == detail::known_component_id<Lasting, default_max_components>();
+    if (info.rule_count > ComponentInfo::rules_max)
+        return "more than 8 rules";
+    if (placed && (info.rule_count > 0 || info.once))
+        return "the spatial component and Lasting have no rules, and are sent on change";
+    for (u32 r = 0; r < info.rule_count; ++r)
+        if (info.rules[r].filter.wrong)
+            return info.rules[r].filter.wrong;
+    // A registration without rules is one with a rule that lets all entities through.
+    const ComponentRule everyone[1] = {};
+    const auto rules_of = [&](const ComponentInfo& of) {
+        return std::span<const ComponentRule>(of.rule_count > 0 ? of.rules : everyone, std::max(of.rule_count, 1u));
+    };
+    for (u32 other = 0; other < component; ++other) {
+        if (components[other].id != info.id)
+            continue;
+        if (placed || components[other].spatial_fields[0] != -1)
+            return "registered twice: the spatial component and Lasting have one registration";
+        for (const ComponentRule& a : rules_of(info))
+            for (const ComponentRule& b : rules_of(components[other]))
+                if (a.filter == b.filter)
+                    return "registered twice, and no rule tells the two apart";
+    }
+    return nullptr;
+}
+
 Error Protocol::Impl::check_types() {
     if (component_count > component_count_max)
         return refuse(Error::limit_reached, overflow.name, "more than 32 components");
+    if (bundle_incomplete)
+        return refuse(Error::bad_value, "", "a bundle names a type that was not registered before it");
     for (u32 c = 0; c < component_count; ++c) {
         const ComponentInfo& info = components[c];
-        bool again = info.id >= std::size(layout.index_of);
-        for (u32 other = 0; other < c; ++other)
-            again |= components[other].id == info.id;
-        if (again)
+        if (info.id >= std::size(layout.index_of))
             return refuse(Error::bad_value, info.name, "registered twice");
+        if (const char* wrong = wrong_rules(c))
+            return refuse(Error::bad_value, info.name, wrong);
         if (info.opaque_bytes_max > 0 && (!info.serialize || !info.deserialize))
             return refuse(Error::bad_value, info.name, opaque_problem);
     }
@@ -396,6 +441,59 @@ Error Protocol::Impl::check_types() {
             return refuse(Error::bad_value, info.name, "the rest needs two functions", "message");
     }
     return Error::none;
+}
+
+/// Enters a component under its type, behind others of that type, and its rules.
+void Protocol::Impl::add_of_type(u32 component) {
+    const ComponentInfo& info = components[component];
+    const u32 bit = 1u << component;
+    if (i16& first = layout.index_of[info.id]; first < 0) {
+        first = static_cast<i16>(component);
+    } else {
+        i16 last = first;
+        while (layout.next_of_type[last] >= 0)
+            last = layout.next_of_type[last];
+        layout.next_of_type[last] = static_cast<i16>(component);
+        layout.several |= bit | 1u << last;
+        layout.ruled |= layout.several;
+    }
+    if (info.once)
+        layout.once |= bit;
+    if (info.rule_count > 0 || info.once)
+        layout.ruled |= bit;
+    for (u32 r = 0; r < info.rule_count; ++r) {
+        layout.rule_types |= info.rules[r].filter.all;
+        layout.rule_types |= info.rules[r].filter.none;
+        layout.rule_types |= info.rules[r].filter.any;
+    }
+}
+
+u32 denied_components(const Layout& layout, const Signature<default_max_components>& types) {
+    u32 denied = 0;
+    for (u32 left = layout.ruled; left; left &= left - 1) {
+        const u32 first = static_cast<u32>(std::countr_zero(left));
+        if (!layout.is_first_of_type(first))
+            continue;
+        i32 chosen = -1, highest = 0;
+        for (i32 c = static_cast<i32>(first); c >= 0; c = layout.next_of_type[c]) {
+            const ComponentInfo& info = *layout.components[c].info;
+            denied |= 1u << c;
+            const auto offer = [&](i32 priority) {
+                if (chosen >= 0 && priority <= highest)
+                    return;
+                chosen = c;
+                highest = priority;
+            };
+            if (info.rule_count == 0)
+                offer(ComponentRule{}.priority);
+            for (u32 r = 0; r < info.rule_count; ++r)
+                if (info.rules[r].filter.matches(types))
+                    offer(info.rules[r].priority);
+        }
+        if (chosen >= 0)
+            denied &= ~(1u << chosen);
+    }
+    return denied;
 }
 
 Error Protocol::Impl::derive() {
@@ -411,7 +509,7 @@ Error Protocol::Impl::derive() {
         if (info.id == no_component) {
             layout.unknown |= 1u << c;
         } else {
-            layout.index_of[info.id] = static_cast<i16>(c);
+            add_of_type(c);
             if (info.id == detail::known_component_id<Lasting, default_max_components>())
                 layout.lasting_component = static_cast<i32>(c);
         }

@@ -21,6 +21,7 @@ struct Protocol::Impl {
     Array<std::byte> table;
     ProtocolHash hash;
     bool finished = false;
+    bool bundle_incomplete = false;
     char problem[192] = {};
     ComponentInfo overflow; // where registrations beyond the table go
     Array<char> names;      // of fields, in a protocol that was read from a table
@@ -34,6 +35,8 @@ struct Protocol::Impl {
     // protocol.cpp
     /// What finish() checks of this build's types and functions.
     Error check_types();
+    const char* wrong_rules(u32 component) const;
+    void add_of_type(u32 component);
     /// Layout, messages, table and hash. Total: the registrations may come from a table.
     Error derive();
     Error add_columns(LayoutComponent& out, const ComponentInfo& info);

@@ -101,6 +101,8 @@ ProblemText& ProblemText::quote(std::string_view name) {
 }
 
 const std::byte* SceneSource::row(u32 id, const ComponentInfo& component) const {
+    if (!protocol.layout().is_first_of_type(static_cast<u32>(&component - protocol.components().data())))
+        return nullptr;
     const u32 dense = world.dense_index(entities[id].entity_idx, component.id);
     return dense != no_row ? static_cast<const std::byte*>(world.pool_of(component.id)->row(dense)) : nullptr;
 }

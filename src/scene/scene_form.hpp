@@ -53,7 +53,7 @@ struct SceneSource {
     SceneReport& report;
     Array<std::byte> opaque; // scratch of opaque_value
 
-    /// The component's row, or null.
+    /// The component's row, or null. Of several registrations of a type the first one speaks for it.
     const std::byte* row(u32 id, const ComponentInfo& component) const;
     /// The scene id that a reference field leads to; no_scene_id: null. Counts those that are dropped.
     u32 reference(const FieldInfo& field, const std::byte* row);

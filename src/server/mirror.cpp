@@ -307,4 +307,15 @@ bool Mirror::store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bo
     return true;
 }
 
+void Mirror::renew_opaque(Chunk& chunk, u32 component, u64 lanes, Tick tick) {
+    for (; lanes; lanes &= lanes - 1)
+        chunk.opaque[component]->changed[std::countr_zero(lanes)] = tick;
+}
+
+void Mirror::copy_opaque(const Chunk& from, u32 from_lane, Chunk& to, u32 to_lane, u32 component, Tick tick) {
+    const OpaqueLanes* const lanes = from.opaque[component];
+    if (lanes && lanes->data[from_lane])
+        store_opaque(to, component, to_lane, {lanes->data[from_lane], lanes->bytes[from_lane]}, true, tick);
+}
+
 } // namespace throng

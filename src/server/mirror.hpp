@@ -150,6 +150,11 @@ public:
     /// as changed in any case.
     bool store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bool inserted, Tick tick);
 
+    /// The bytes of these lanes, stored before, count as changed at `tick`.
+    void renew_opaque(Chunk& chunk, u32 component, u64 lanes, Tick tick);
+    /// Gives a lane the bytes that another one has.
+    void copy_opaque(const Chunk& from, u32 from_lane, Chunk& to, u32 to_lane, u32 component, Tick tick);
+
     /// Makes a lane visible by a rule; null: to all. Returns whether that is new.
     bool set_rule(Chunk& chunk, u32 lane, const VisibleTo* rule);
     /// The lane's changes are announced every 2^period_log2 ticks. Returns whether that is new.

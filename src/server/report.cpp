@@ -74,6 +74,21 @@ void add_mirror(const ServerState& state, u32 component, ComponentReport& report
     }
 }
 
+/// One of the components of a type.
+void add_component(const ServerState& state, u32 component, ComponentReport& report) {
+    for (const ClientState& client : state.clients)
+        for (const ClientChunk& view : client.chunks) {
+            const Chunk& chunk = state.mirror.chunk(view.chunk);
+            report.held += count(held_lanes(view, chunk) & chunk.headers[component].present);
+        }
+    add_mirror(state, component, report);
+    const ComponentCost &last = state.component_costs[component], &past = state.past_component_costs[component];
+    report.last.sections += last.sections;
+    report.last.bits += last.bits;
+    report.total.sections += past.sections;
+    report.total.bits += past.bits;
+}
+
 } // namespace
 
 ClientReport Server::client_report(ClientId id) const {
@@ -115,14 +130,8 @@ ComponentReport Server::component_report(ComponentId id) const {
         const u32 owner = pool->owner(row);
         report.entities += owner < state.slots.size() && state.slots[owner].entity_id != 0;
     }
-    for (const ClientState& client : state.clients)
-        for (const ClientChunk& view : client.chunks) {
-            const Chunk& chunk = state.mirror.chunk(view.chunk);
-            report.held += count(held_lanes(view, chunk) & chunk.headers[component].present);
-        }
-    add_mirror(state, component, report);
-    report.last = state.component_costs[component];
-    report.total = state.past_component_costs[component];
+    for (i32 c = index; c >= 0; c = state.layout.next_of_type[c])
+        add_component(state, static_cast<u32>(c), report);
     report.total.sections += report.last.sections;
     report.total.bits += report.last.bits;
     return report;

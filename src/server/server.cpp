@@ -20,7 +20,8 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       own_executor(c.executor ? ExecutorHandle() : make_serial_executor()),
       mirror(p.layout(), std::clamp(c.history_ticks, 2u, history_max), c.allocator), grid(c.allocator), slots(c.allocator),
       net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), touched(c.allocator), fresh_rows(c.allocator),
-      fresh(c.allocator), touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
+      fresh(c.allocator), denied(c.allocator), once_due(c.allocator),
+      touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
       lasting_ended(c.allocator), rule_changes(w), priority_changes(w), slow_chunks(c.allocator),
       homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), in_review(c.allocator), table_message(c.allocator),
@@ -295,6 +296,7 @@ Server::Server(World& world, const Protocol& protocol, ServerBackend& backend, S
     }
     world.pool<Replicated>();
     world.log_structure(component_id<Replicated>(), true);
+    protocol.layout().rule_types.for_each([&](u32 id) { world.log_structure(static_cast<ComponentId>(id), true); });
     state_->adopt_world = true; // entities that are there already are bound in the first tick
 }
 
@@ -302,6 +304,7 @@ Server::~Server() {
     for (const ComponentInfo& info : state_->protocol.components())
         state_->world.log_structure(info.id, false);
     state_->world.log_structure(component_id<Replicated>(), false);
+    state_->layout.rule_types.for_each([&](u32 id) { state_->world.log_structure(static_cast<ComponentId>(id), false); });
     const Allocator allocator = state_->config.allocator;
     state_->~ServerState();
     allocator.free(state_, sizeof(ServerState), alignof(ServerState));

@@ -274,6 +274,9 @@ struct ServerState {
     // columns of the components that have changed, capture all of a touched lane.
     Array<std::byte> fresh_rows;
     Array<u8> fresh; // 1: mark has written
+    // [chunk * component_count + component]: lanes that the rules of a ruled component keep from having it. Written by structure.
+    Array<u64> denied;
+    Array<u64> once_due;       // entity_idx * 2^32 + component sent once: its value is taken at the end of structure
     Array<u64> touched_chunks; // bit per chunk; atomic OR in mark, cleared by capture
     Array<u64> dirty_chunks;   // bit per chunk: changed at this tick
     Array<u32> touched_list;   // those that capture visits
@@ -336,6 +339,10 @@ struct ServerState {
     const Slot* slot_of(Entity entity) const { return const_cast<ServerState*>(this)->slot_of(entity); }
     bool wide_cells() const;
     ClientTraffic& traffic(const ClientState& client) { return client_counts[static_cast<u32>(&client - clients.data())].traffic_at(tick); }
+    bool denies(u32 component, u32 place) const {
+        return (layout.ruled >> component & 1) &&
+               (denied[place / lane_count * layout.component_count + component] >> place % lane_count & 1);
+    }
     std::byte* fresh_row(u32 place) { return fresh_rows.data() + u64(place) * layout.row_bytes; }
     void touch_chunk(u32 chunk) {
         u64& word = touched_chunks[chunk / 64];

@@ -1,5 +1,5 @@
 // Bugs that were reported against other systems, by number (docs/conformance.md): spawns and ends, and messages that overtake each other.
-#include "tests/conformance/state_support.hpp"
+#include "tests/conformance/rules_support.hpp"
 #include <cmath>
 #include <map>
 
@@ -167,6 +167,25 @@ TEST_CASE("bug/52_components_that_come_on_different_ticks") {
     net.agree();
     for (const auto* peer : {&early, &later, &last})
         CHECK(net.hp(*peer, e) == 2);
+
+    // The same where they are a bundle: both or neither, for each of the clients.
+    StateNet pairs = make_net([](Protocol& p) {
+        health(p), speed(p);
+        p.bundle<Health, Speed>();
+    });
+    auto& first = pairs.join();
+    const Entity f = pairs.world.spawn(Health{1, false}, Replicated{});
+    pairs.agree();
+    CHECK_FALSE(pairs.value<Health>(first, f));
+    auto& second = pairs.join();
+    pairs.world.add<Speed>(f, Speed{1, 0});
+    pairs.step();
+    auto& third = pairs.join();
+    pairs.agree();
+    for (const auto* peer : {&first, &second, &third}) {
+        CHECK(pairs.hp(*peer, f) == 1);
+        CHECK(pairs.value<Speed>(*peer, f));
+    }
 }
 
 TEST_CASE("bug/53_the_first_position_is_a_real_one") {

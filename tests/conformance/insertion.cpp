@@ -1,5 +1,5 @@
 // An entity that is shown gets components.
-#include "tests/conformance/state_support.hpp"
+#include "tests/conformance/rules_support.hpp"
 
 using namespace throng;
 using namespace conformance::state;
@@ -189,4 +189,47 @@ TEST_CASE("insertion/hidden_entity") {
     CHECK(peer.world->entity_count() == Hidden::sent);
     for (int i = 0; i < Hidden::sent; ++i)
         CHECK_FALSE(net.value<Name>(peer, hidden.all[Hidden::unsent + i]));
+}
+
+TEST_CASE("insertion/sparse_set_storage") {
+    StateNet net = make_net([](Protocol& p) { p.component<Indexed>("indexed").field(&Indexed::value); });
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Replicated{});
+    net.settle();
+    net.world.add<Indexed>(e, Indexed{7});
+    net.agree();
+    REQUIRE(net.value<Indexed>(peer, e));
+    CHECK(net.value<Indexed>(peer, e)->value == 7);
+}
+
+TEST_CASE("insertion/group") {
+    StateNet net = make_net([](Protocol& p) {
+        health(p), speed(p);
+        p.bundle<Health, Speed>();
+    });
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Replicated{});
+    net.agree();
+    net.world.add<Health>(e, Health{7, false});
+    net.world.add<Speed>(e, Speed{2, 0});
+    net.agree();
+    CHECK(net.hp(peer, e) == 7);
+    CHECK(net.value<Speed>(peer, e));
+}
+
+TEST_CASE("insertion/rule_split_across_ticks") {
+    StateNet net = make_net([](Protocol& p) {
+        health(p), speed(p);
+        p.bundle<Health, Speed>();
+    });
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Replicated{});
+    net.agree();
+    net.world.add<Health>(e, Health{7, false});
+    CHECK(net.state_bytes(10) == 0);
+    CHECK_FALSE(net.value<Health>(peer, e));
+    net.world.add<Speed>(e, Speed{2, 0});
+    net.agree();
+    CHECK(net.hp(peer, e) == 7);
+    CHECK(net.value<Speed>(peer, e));
 }

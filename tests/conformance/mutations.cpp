@@ -1,5 +1,5 @@
 // Components of an entity that is shown change.
-#include "tests/conformance/state_support.hpp"
+#include "tests/conformance/rules_support.hpp"
 
 using namespace throng;
 using namespace conformance::state;
@@ -332,4 +332,35 @@ TEST_CASE("mutations/hidden_entity") {
         CHECK(net.hp(peer, hidden.all[Hidden::unsent + i]) == 1);
     net.world.mut<Health>(open)->hp = 2; // one that is not hidden, to compare
     CHECK(net.state_bytes(1) > 0);
+}
+
+TEST_CASE("mutations/once") {
+    StateNet net = make_net([](Protocol& p) { health(p).once(); });
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{7, false}, Replicated{});
+    net.settle();
+    net.world.mut<Health>(e)->hp = 8;
+    CHECK(net.state_bytes(20) == 0);
+    CHECK(net.hp(peer, e) == 7);
+    auto& late = net.join();
+    net.settle();
+    CHECK(net.hp(late, e) == 7);
+    net.world.remove<Health>(e);
+    net.settle();
+    CHECK(net.hp(peer, e) == -1);
+    CHECK(net.hp(late, e) == -1);
+}
+
+TEST_CASE("mutations/filtered") {
+    StateNet net = make_net([](Protocol& p) { health(p).when(without<Asleep>); });
+    auto& peer = net.join();
+    const Entity awake = net.world.spawn(Health{1, false}, Replicated{});
+    const Entity asleep = net.world.spawn(Health{1, false}, Asleep{}, Replicated{});
+    net.agree();
+    net.world.mut<Health>(awake)->hp = 2;
+    net.world.mut<Health>(asleep)->hp = 2;
+    net.agree();
+    CHECK(net.hp(peer, awake) == 2);
+    CHECK(peer.world->alive(net.shown(peer, asleep)));
+    CHECK(net.hp(peer, asleep) == -1);
 }

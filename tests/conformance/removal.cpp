@@ -1,5 +1,5 @@
 // An entity that is shown loses components.
-#include "tests/conformance/state_support.hpp"
+#include "tests/conformance/rules_support.hpp"
 
 using namespace throng;
 using namespace conformance::state;
@@ -139,4 +139,27 @@ TEST_CASE("removal/hidden_entity") {
     CHECK(peer.world->entity_count() == Hidden::sent);
     for (int i = 0; i < Hidden::sent; ++i)
         CHECK(net.hp(peer, hidden.all[Hidden::unsent + i]) == 1);
+}
+
+TEST_CASE("removal/group") {
+    StateNet net = make_net([](Protocol& p) {
+        health(p), speed(p);
+        p.bundle<Health, Speed>();
+    });
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{7, false}, Speed{2, 0}, Replicated{}),
+                 f = net.world.spawn(Health{8, false}, Speed{2, 0}, Replicated{});
+    net.agree();
+    const u64 moves = peer.client->stats().structural_moves;
+    net.world.remove<Health>(e);
+    net.world.remove<Speed>(e);
+    net.agree();
+    CHECK_FALSE(net.value<Health>(peer, e));
+    CHECK_FALSE(net.value<Speed>(peer, e));
+    CHECK(peer.client->stats().structural_moves == moves + 1);
+    net.world.remove<Health>(f); // one of them: the other has no rule any more
+    net.agree();
+    CHECK_FALSE(net.value<Health>(peer, f));
+    CHECK_FALSE(net.value<Speed>(peer, f));
+    CHECK(net.world.has<Speed>(f));
 }

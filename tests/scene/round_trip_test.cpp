@@ -36,6 +36,23 @@ TEST_SUITE("scene") {
         CHECK(references_dropped > 1'000);
     }
 
+    TEST_CASE("a type under several names is saved under the first") {
+        struct Chosen {};
+        Protocol protocol;
+        protocol.component<Place>("rough place").field(&Place::x, Range{-1000, 1000, 1}, "x");
+        protocol.component<Place>("place").field(&Place::x, Range{-1000, 1000, 0.01}, "x").when(with<Chosen>);
+        REQUIRE(protocol.finish() == Error::none);
+        World world;
+        world.spawn(Place{12.25f, 0, 0}, Chosen{}, Replicated{});
+        for (const SceneForm form : {SceneForm::json, SceneForm::binary}) {
+            World other;
+            SceneReport report;
+            REQUIRE(load_scene(other, protocol, bytes_of(saved(world, protocol, form)), report) == Error::none);
+            CHECK(report.components == 1);
+            other.each<Place>([](const Place& place) { CHECK(place.x == 12.25f); });
+        }
+    }
+
     TEST_CASE("the files do not depend on the order of rows") {
         const SceneProtocol protocol;
         RandomWorld source(7);

@@ -60,9 +60,13 @@ void make_rules(ReceiveRules& functions, ReceiveRules& compare) {
     need(compare.write_if_different<Facing>());
     need(compare.write_if_different<Link>());
     need(compare.write_if_different<Note>());
+    if (functions.protocol().components().size() > 7) {
+        need((functions.functions_for<Speed, Mood>(write<Mood>, remove<Mood>)));
+        need(compare.write_if_different<Mood>());
+    }
 }
 
-std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting) {
+std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, bool ruled) {
     auto protocol = std::make_unique<Protocol>(config);
     const Range map{-map_edge, map_edge, 0.01};
     protocol->component<Place>("place")
@@ -84,6 +88,15 @@ std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting) {
     protocol->opaque<Note>("note", note_bytes_max, write_note, read_note);
     if (lasting)
         protocol->component<Lasting>("lasting");
+    if (ruled) {
+        protocol->component<Mood>("mood").field(&Mood::value, Range{-1000, 1000, 10}).field(&Mood::seq).when(without<Shy>);
+        protocol->component<Mood>("exact mood")
+            .field(&Mood::value)
+            .field(&Mood::seq)
+            .when(with<Hero> && any_of<Speed, Facing>)
+            .when(with<Shy> && without<Link>, 1);
+        protocol->component<Birth>("birth").field(&Birth::value).field(&Birth::serial).when(with<Vitals>).once();
+    }
     if (protocol->finish() != Error::none) {
         std::fprintf(stderr, "%s\n", protocol->problem());
         std::abort();

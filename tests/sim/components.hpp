@@ -35,13 +35,23 @@ struct Note { // opaque
     std::string text;
     bool operator==(const Note&) const = default;
 };
+struct Mood { // under two names: in tens, or exactly, as its rules say
+    int value = 0;
+    throng::u32 seq = 0;
+};
+struct Birth { // sent once, with Vitals only
+    int value = 0;
+    throng::u32 serial = 0; // of the insertion
+};
+struct Hero {}; // of the rules alone
+struct Shy {};
 
 inline constexpr double map_edge = 200;                // +- on both axes
 inline constexpr throng::u32 note_bytes_max = 3000;    // more than a packet
-inline constexpr throng::u32 sequenced_components = 5; // Place, Vitals, Facing, Link, Note
+inline constexpr throng::u32 sequenced_components = 6; // Place, Vitals, Facing, Link, Note, Mood
 
-/// `lasting`: with Lasting, too.
-std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {}, bool lasting = false);
+/// `lasting`: with Lasting, too. `ruled`: with Mood and Birth, which have rules.
+std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {}, bool lasting = false, bool ruled = false);
 
 /// Two sets of rules under which clients must show what they show without any: functions that write the components themselves (of some
 /// only while the entity has Speed, with values older than the newest), and rows that are written only if different.

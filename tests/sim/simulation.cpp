@@ -39,7 +39,7 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
       rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218),
       verdicts_(seed ^ 0xadc1), world_({.block_rows = 64}), network_(plan_.network),
       server_(world_, protocol, network_.server(), plan_.server, {.context = this, .on_hello = on_hello}),
-      actions_(plan_, random_, world_), verifier_(protocol, world_, server_) {
+      actions_(plan_, random_, world_), ruled_(seed ^ 0x2d1e, world_), verifier_(protocol, world_, server_) {
     make_rules(function_rules_, compare_rules_);
     actions_.tracing = options.trace;
     verifier_.unhoused_allowed = plan_.server.chunks_max < 1000;
@@ -265,6 +265,9 @@ void Simulation::tick(bool faults) {
         actions_.motion(server_.current_tick());
         if (rules_.chance(plan_.rule_chance))
             random_rule();
+        for (u32 i = 0; i < 8; ++i)
+            if (ruled_.chance(plan_.ruled_chance))
+                ruled_.perform();
         if (lists_.chance(plan_.listing_chance))
             random_listing();
         if (lists_.chance(plan_.lasting_chance))

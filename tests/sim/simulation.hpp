@@ -3,6 +3,7 @@
 // which every client must show exactly what the server means it to see.
 #include "bench/verify.hpp"
 #include "tests/sim/actions.hpp"
+#include "tests/sim/ruled.hpp"
 #include "tests/sim/peer.hpp"
 #include <atomic>
 
@@ -67,6 +68,7 @@ private:
     throng::LoopbackNetwork network_;
     throng::Server server_;
     Actions actions_;
+    RuledActions ruled_;
     Truth truth_;
     std::vector<std::unique_ptr<Peer>> peers_;
     throng_verify::Verifier verifier_;

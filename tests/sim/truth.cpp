@@ -26,7 +26,7 @@ bool fits(const Note& note) {
 
 } // namespace
 
-u64 fingerprint(const World& world, Entity entity) {
+u64 fingerprint(const World& world, Entity entity, const Ruled* ruled) {
     u64 hash = 1;
     const auto add = [&hash](auto... values) { ((hash = mix(hash, static_cast<u64>(values))), ...); };
     if (const Place* place = world.get<Place>(entity))
@@ -46,6 +46,10 @@ u64 fingerprint(const World& world, Entity entity) {
         for (const char c : note->text)
             add(c);
     }
+    if (const Mood* mood = ruled ? ruled->mood : world.get<Mood>(entity))
+        add(8, mood->value, mood->seq);
+    if (const Birth* birth = ruled ? ruled->birth : world.get<Birth>(entity))
+        add(9, birth->value, birth->serial);
     return hash;
 }
 
@@ -68,6 +72,10 @@ std::string describe(const World& world, Entity entity) {
         add(" link #%u", link->seq);
     if (const Note* note = world.get<Note>(entity))
         add(" note %zu bytes #%u", note->text.size(), note->seq);
+    if (const Mood* mood = world.get<Mood>(entity))
+        add(" mood %d #%u", mood->value, mood->seq);
+    if (const Birth* birth = world.get<Birth>(entity))
+        add(" birth %d #%u", birth->value, birth->serial);
     return text + " }";
 }
 
@@ -82,6 +90,32 @@ void sequences(const World& world, Entity entity, u32 (&out)[sequenced_component
     out[2] = facing ? facing->seq : 0;
     out[3] = link ? link->seq : 0;
     out[4] = note ? note->seq : 0;
+    const Mood* mood = world.get<Mood>(entity);
+    out[5] = mood ? mood->seq : 0;
+}
+
+/// What the rules of make_protocol say, said once more.
+Ruled Truth::choose(const World& world, Entity entity, NetId id) {
+    Ruled out;
+    const bool hero = world.has<Hero>(entity), shy = world.has<Shy>(entity);
+    if (const Mood* mood = world.get<Mood>(entity)) {
+        mood_ = *mood;
+        const bool exact = (hero && (world.has<Speed>(entity) || world.has<Facing>(entity))) || (shy && !world.has<Link>(entity));
+        if (!exact)
+            mood_.value = static_cast<int>(std::nearbyint(std::clamp(mood->value, -1000, 1000) / 10.0)) * 10;
+        if (exact || !shy)
+            out.mood = &mood_;
+    }
+    const Birth* birth = world.get<Birth>(entity);
+    if (!birth || !world.has<Vitals>(entity)) {
+        births_.erase(entity.entity_id);
+        return out;
+    }
+    ToldBirth& told = births_.try_emplace(entity.entity_id, ToldBirth{id, *birth}).first->second;
+    if (told.id != id || told.birth.serial != birth->serial)
+        told = {id, *birth};
+    out.birth = &told.birth;
+    return out;
 }
 
 void Truth::record(const World& world, const Server& server) {
@@ -93,11 +127,14 @@ void Truth::record(const World& world, const Server& server) {
     auto& now = ticks_[at];
     world.each<Replicated>([&](Entity entity, const Replicated&) {
         const NetId id = server.net_id(entity);
-        if (!id)
+        if (!id) { // without a place, so that nothing is held for it
+            births_.erase(entity.entity_id);
             return;
+        }
         entity_ids_[id.value] = entity.entity_id;
         EntityTruth& truth = now[id.value];
-        truth.fingerprint = fingerprint(world, entity);
+        const Ruled ruled = choose(world, entity, id);
+        truth.fingerprint = fingerprint(world, entity, &ruled);
         if (const Link* link = world.get<Link>(entity)) {
             truth.has_links = true;
             const Entity targets[2] = {link->first, link->second};

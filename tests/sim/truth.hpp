@@ -7,8 +7,14 @@
 
 namespace throng_sim {
 
-/// Presence and quantised values of all components of an entity but its references, on either side.
-throng::u64 fingerprint(const throng::World& world, throng::Entity entity);
+/// The components with rules, as clients are to show them; null: absent.
+struct Ruled {
+    const Mood* mood = nullptr;
+    const Birth* birth = nullptr;
+};
+/// Presence and quantised values of all components of an entity but its references. Without `ruled`, with what the entity has itself: a
+/// client's entity.
+throng::u64 fingerprint(const throng::World& world, throng::Entity entity, const Ruled* ruled = nullptr);
 /// The same in words, for messages.
 std::string describe(const throng::World& world, throng::Entity entity);
 /// Sequence numbers of the sequenced components, 0 where one is absent.
@@ -31,7 +37,15 @@ public:
     throng::u64 entity_id_of(throng::NetId id) const;
 
 private:
-    throng::Tick first_ = 0; // tick of ticks_[0]
+    Ruled choose(const throng::World& world, throng::Entity entity, throng::NetId id);
+
+    Mood mood_;                                     // of the last choice
+    struct ToldBirth {
+        throng::NetId id;
+        Birth birth;
+    };
+    std::unordered_map<throng::u64, ToldBirth> births_; // entity_id -> what clients get of it
+    throng::Tick first_ = 0;                        // tick of ticks_[0]
     std::vector<std::unordered_map<throng::u64, EntityTruth>> ticks_;
     std::unordered_map<throng::u64, throng::u64> entity_ids_; // net id -> entity_id
 };

@@ -254,6 +254,24 @@ struct Wide {
     }
 };
 
+/// The newer of the two has another name for some.
+struct OneName {
+    struct Heat {
+        float degrees = 0;
+    };
+    static void add(Protocol& protocol) { protocol.component<Heat>("heat").field(&Heat::degrees, Range{-50, 50, 1}); }
+};
+struct TwoNames {
+    struct Heat {
+        float degrees = 0;
+    };
+    struct Exact {};
+    static void add(Protocol& protocol) {
+        protocol.component<Heat>("exact heat").field(&Heat::degrees, Range{-50, 50, 0.25}).when(with<Exact>);
+        protocol.component<Heat>("heat").field(&Heat::degrees, Range{-50, 50, 1});
+    }
+};
+
 } // namespace
 
 TEST_SUITE("versions") {
@@ -390,5 +408,37 @@ TEST_SUITE("versions") {
         play.steps(3);
         CHECK(wishes.heard == std::vector<float>{-1, 0.5f, 1});
         CHECK(play.malformed == 0);
+    }
+
+    TEST_CASE("a type under several names, of which a client knows one") {
+        const BuildProtocol<OneName> one;
+        Play<TwoNames> play;
+        auto& older = play.connect(one.protocol);
+        auto& newer = play.connect(play.server_build.protocol);
+        REQUIRE(play.until([&] { return older.client->joined() && newer.client->joined(); }));
+        const Entity e = play.world.spawn(TwoNames::Heat{1.25f}, Replicated{});
+        REQUIRE(play.settle(older));
+        REQUIRE(play.settle(newer));
+        const auto heat = [&](const auto& peer, auto type) {
+            const auto* there = peer.world.template get<decltype(type)>(play.shown(peer, e));
+            return there ? there->degrees : -1;
+        };
+        CHECK(heat(older, OneName::Heat{}) == 1);
+        CHECK(heat(newer, TwoNames::Heat{}) == 1);
+        for (int i = 0; i < 3; ++i) {
+            play.world.add<TwoNames::Exact>(e);
+            REQUIRE(play.settle(older));
+            REQUIRE(play.settle(newer));
+            CHECK(heat(older, OneName::Heat{}) == -1); // what it has of that name is not sent
+            CHECK(heat(newer, TwoNames::Heat{}) == 1.25f);
+            play.world.remove<TwoNames::Exact>(e);
+            REQUIRE(play.settle(older));
+            REQUIRE(play.settle(newer));
+            CHECK(heat(older, OneName::Heat{}) == 1);
+            CHECK(heat(newer, TwoNames::Heat{}) == 1);
+        }
+        play.steps(10);
+        CHECK(play.equal > 0);
+        CHECK(play.different == 0);
     }
 }

@@ -1,0 +1,135 @@
+#pragma once
+// Rules: of which entities a component is replicated, by the types of components that the entity has. The server alone asks them; a
+// client shows what comes.
+//
+//     protocol.component<Position>("position").field(...);                                       // entities without Important
+//     protocol.component<Position>("precise position").field(...).when(throng::with<Important>);
+//     protocol.component<Mana>("mana").field(...).when(throng::without<Hidden> && throng::any_of<Wizard, Witch>);
+//     protocol.bundle<Ammo, Weapon>();                                                           // both, or neither
+#include "throng/protocol_field.hpp"
+#include "throng/signature.hpp"
+
+namespace throng {
+
+/// In a rule: types of which an entity must have at least one. One a rule.
+template <class... Ts>
+struct AnyOf {};
+template <class... Ts>
+inline constexpr AnyOf<Ts...> any_of{};
+
+/// Which entities a rule lets through: those that have all of some types, none of others, and at least one of any. Made from with<...>,
+/// without<...>, any_of<...> and what && joins of them; the default is every entity. Types need not be registered. Several rules of a
+/// component are alternatives ("or").
+struct EntityFilter {
+    Signature<default_max_components> all, none, any;
+    u32 type_count = 0;          // types that are named
+    const char* wrong = nullptr; // what finish() refuses
+
+    EntityFilter() = default;
+    template <class... Ts>
+    EntityFilter(With<Ts...>) {
+        name_types<Ts...>(all);
+    }
+    template <class... Ts>
+    EntityFilter(Without<Ts...>) {
+        name_types<Ts...>(none);
+    }
+    template <class... Ts>
+    EntityFilter(AnyOf<Ts...>) {
+        name_types<Ts...>(any);
+    }
+    template <class... Ws, class... Xs>
+    EntityFilter(Filter<With<Ws...>, Without<Xs...>>) {
+        name_types<Ws...>(all);
+        name_types<Xs...>(none);
+    }
+
+    bool matches(const Signature<default_max_components>& types) const {
+        return types.contains(all) && !types.intersects(none) && (!any.any() || types.intersects(any));
+    }
+    friend bool operator==(const EntityFilter& a, const EntityFilter& b) { return a.all == b.all && a.none == b.none && a.any == b.any; }
+
+private:
+    template <class... Ts>
+    void name_types(Signature<default_max_components>& list) {
+        const auto name = [&](u32 id) {
+            id < default_max_components ? list.set(id) : void(wrong = "a rule names a type beyond the 128th");
+        };
+        (name(component_id<Ts>()), ...);
+        type_count += static_cast<u32>(sizeof...(Ts));
+    }
+};
+inline EntityFilter operator&&(EntityFilter a, const EntityFilter& b) {
+    if (b.wrong)
+        a.wrong = b.wrong;
+    if (a.any.any() && b.any.any())
+        a.wrong = "a rule has one any_of";
+    a.all |= b.all;
+    a.none |= b.none;
+    a.any |= b.any;
+    a.type_count += b.type_count;
+    return a;
+}
+
+/// One rule of a component.
+struct ComponentRule {
+    EntityFilter filter;
+    i32 priority = 1;
+};
+
+/// One replicated component, as registered. A type may be registered under several names, with rules that tell them apart: an entity
+/// has at most one of them on the wire, and the client's component is the same.
+struct ComponentInfo : FieldList {
+    static constexpr u32 name_bytes_max = 48;
+    static constexpr u32 rules_max = 8;
+    char name[name_bytes_max] = {};
+    ComponentId id = 0;
+    u32 size_bytes = 0;
+    i32 spatial_fields[2] = {-1, -1};     // index into fields, or -1
+    ComponentId extrapolated_by = 0xffff; // component that holds the velocity, 0xffff: none
+    u32 extrapolated_offsets[2] = {0, 0}; // of the velocity fields inside that component, bytes
+    u32 opaque_bytes_max = 0;             // 0: columns; else opaque
+    SerializeFn serialize = nullptr;
+    DeserializeFn deserialize = nullptr;
+    void (*ensure_pool)(World&) = nullptr; // creates the pool, so that type-erased access works
+    bool once = false;                     // later changes are not sent
+    ComponentRule rules[rules_max] = {};
+    u32 rule_count = 0; // registered; 0: all entities. finish() refuses more than rules_max
+};
+
+/// What all registrations of components can say.
+template <class Builder>
+class RuleBuilder {
+public:
+    explicit RuleBuilder(ComponentInfo* info) : info_(info) {}
+
+    /// A rule: entities that the filter lets through have the component on the wire. Of the rules of one type the highest priority decides
+    /// which registration that is, of equals the registration that came first. Without a priority it is 1 + the number of types that
+    /// the filter names. Without any rule, all entities that have the component.
+    Builder& when(const EntityFilter& filter) { return when(filter, static_cast<i32>(1 + filter.type_count)); }
+    Builder& when(const EntityFilter& filter, i32 priority) {
+        if (info_->rule_count < ComponentInfo::rules_max)
+            info_->rules[info_->rule_count] = {filter, priority};
+        ++info_->rule_count;
+        return static_cast<Builder&>(*this);
+    }
+    /// Clients get the value that the component has at the end of the tick in which a replicated entity gets it (or the entity becomes
+    /// replicated, or a rule lets it through), whenever they come; what is written later is not sent. Taking it away is, and
+    /// giving it again makes a new one. References are the exception: when an entity that one names gains or loses its net id, the
+    /// component is read again.
+    Builder& once() {
+        info_->once = true;
+        return static_cast<Builder&>(*this);
+    }
+
+protected:
+    ComponentInfo* info_;
+};
+
+/// Returned by Protocol::opaque.
+class OpaqueBuilder : public RuleBuilder<OpaqueBuilder> {
+public:
+    using RuleBuilder::RuleBuilder;
+};
+
+} // namespace throng

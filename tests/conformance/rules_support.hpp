@@ -1,0 +1,38 @@
+#pragma once
+// Worlds whose components have rules.
+#include "tests/conformance/state_support.hpp"
+
+namespace conformance::state {
+
+struct Important {}; // not registered: rules look at them
+struct Asleep {};
+struct Indexed { // has a direct index
+    int value = 0;
+};
+
+/// A net of a protocol that the function registers.
+template <class F>
+StateNet make_net(F&& registrations) {
+    auto protocol = std::make_unique<throng::Protocol>();
+    registrations(*protocol);
+    if (protocol->finish() != throng::Error::none)
+        throw std::runtime_error(protocol->problem());
+    return StateNet({.heartbeat_ticks = 0}, {}, std::move(protocol));
+}
+
+/// Registrations that most tests of rules want.
+inline throng::ComponentBuilder<Health> health(throng::Protocol& protocol, const char* name = "health") {
+    return protocol.component<Health>(name).field(&Health::hp).field(&Health::angry);
+}
+inline throng::ComponentBuilder<Speed> speed(throng::Protocol& protocol) {
+    return protocol.component<Speed>("speed").field(&Speed::x, throng::Range{-20, 20, 0.01}).field(&Speed::z, throng::Range{-20, 20, 0.01});
+}
+/// Speed to a whole number.
+inline throng::ComponentBuilder<Speed> rough_speed(throng::Protocol& protocol) {
+    return protocol.component<Speed>("rough speed").field(&Speed::x, throng::Range{-20, 20, 1}).field(&Speed::z, throng::Range{-20, 20, 1});
+}
+
+} // namespace conformance::state
+
+template <>
+inline constexpr bool throng::direct_index<conformance::state::Indexed> = true;

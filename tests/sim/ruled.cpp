@@ -1,0 +1,62 @@
+#include "tests/sim/ruled.hpp"
+#include <algorithm>
+
+using namespace throng;
+
+namespace throng_sim {
+
+template <class T>
+void RuledActions::toggle(Entity entity) {
+    if (!world_.remove<T>(entity))
+        world_.add<T>(entity);
+    else if (random_.chance(0.2)) // in one tick
+        world_.add<T>(entity);
+}
+
+void RuledActions::change_mood(Entity entity) {
+    const Mood mood{random_.range(-1100, 1100), ++sequence_};
+    if (Mood* now = world_.mut<Mood>(entity))
+        *now = mood;
+    else
+        world_.add<Mood>(entity, mood);
+}
+
+void RuledActions::change_birth(Entity entity) {
+    if (Birth* birth = world_.mut<Birth>(entity))
+        birth->value = random_.range(0, 1 << 20);
+    else
+        world_.add<Birth>(entity, Birth{random_.range(0, 1 << 20), ++sequence_});
+}
+
+void RuledActions::perform() {
+    const u32 slot = random_.below(std::max(1u, world_.entity_slots()));
+    const Entity entity = slot < world_.entity_slots() ? world_.entity_at(slot) : Entity{};
+    const u32 kind = random_.below(12);
+    if (!world_.alive(entity))
+        return;
+    switch (kind) {
+    case 0:
+        return toggle<Hero>(entity);
+    case 1:
+        return toggle<Shy>(entity);
+    case 2:
+        world_.remove<Mood>(entity);
+        return;
+    case 3:
+        world_.remove<Birth>(entity);
+        if (random_.chance(0.4))
+            change_birth(entity);
+        return;
+    case 4: // in one tick
+        world_.remove<Mood>(entity);
+        return change_mood(entity);
+    case 5:
+    case 6:
+    case 7:
+        return change_birth(entity);
+    default:
+        return change_mood(entity);
+    }
+}
+
+} // namespace throng_sim
