@@ -3,6 +3,7 @@
 #include "tests/conformance/state_support.hpp"
 #include "throng/messenger.hpp"
 #include "throng/multiplexer.hpp"
+#include <atomic>
 #include <thread>
 
 using namespace throng;
@@ -342,7 +343,7 @@ TEST_CASE("worlds/no_step_of_an_earlier_stay") {
 }
 
 TEST_CASE("worlds/steady_play_takes_no_memory") {
-    static u64 allocations;
+    static std::atomic<u64> allocations; // workers stage
     MultiplexerConfig config;
     config.allocator.allocate_fn = [](void*, std::size_t bytes, std::size_t alignment) {
         ++allocations;
@@ -363,7 +364,7 @@ TEST_CASE("worlds/steady_play_takes_no_memory") {
     u64 before = 0;
     for (int tick = 0; tick < 100; ++tick) { // several packets a client and tick
         if (tick == 50)
-            before = allocations;
+            before = allocations.load();
         for (u32 k = 0; k < 2; ++k)
             for (const Entity e : all[k])
                 realms.world[k].mut<Health>(e)->hp = (tick * 7919 + static_cast<int>(e.entity_id)) % 1'000'000;

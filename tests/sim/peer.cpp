@@ -18,9 +18,10 @@ void Failure::report(const char* pattern, ...) {
     text = line;
 }
 
-Peer::Peer(const Protocol& protocol, ClientBackend& inner, ClientId client_id, u32 peer_name, const ClientConfig& config,
+Peer::Peer(const Protocol& protocol, ClientBackend& inner, ClientId client_connection, u32 peer_name, const ClientConfig& config,
            const Truth& truth, Failure& failure, bool is_dirty, bool is_limited)
-    : inner_(inner), world({.block_rows = 64}), client(world, protocol, *this, listening(config)), id(client_id),
+    : inner_(inner), world({.block_rows = 64}), client(world, protocol, *this, listening(config)), id(client_connection),
+      connection(client_connection),
       name(peer_name), dirty(is_dirty), limited(is_limited), truth_(truth), failure_(failure) {}
 
 ClientConfig Peer::listening(ClientConfig config) {

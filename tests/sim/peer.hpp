@@ -28,12 +28,13 @@ class Peer final : public throng::ClientBackend, throng::ClientBackendSink {
     throng::ClientBackend& inner_; // before the client, which asks it for its limits
 
 public:
-    Peer(const throng::Protocol& protocol, throng::ClientBackend& inner, throng::ClientId id, throng::u32 name,
+    Peer(const throng::Protocol& protocol, throng::ClientBackend& inner, throng::ClientId connection, throng::u32 name,
          const throng::ClientConfig& config, const Truth& truth, Failure& failure, bool is_dirty, bool is_limited);
 
     throng::World world;
     throng::Client client;
-    const throng::ClientId id;
+    throng::ClientId id;               // at the server
+    const throng::ClientId connection; // of the network; the same, unless there is a multiplexer
     const throng::u32 name; // never used again, unlike id
     const bool dirty;        // its links damage what they carry: nothing it shows is checked
     const bool limited;      // its limits are small: it may lack things, but what it shows is right

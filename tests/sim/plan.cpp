@@ -111,6 +111,7 @@ Plan::Plan(u64 s) : seed(s) {
     lasting_chance = random.pick({0.0, 0.2, 1.0});
     server.lasting_max = random.pick({4096u, 4096u, 4u});
     priority_chance = random.pick({0.0, 0.0, 0.3, 1.0});
+    multiplexed = Random(seed ^ 0x3417).chance(0.3);
     userdata = Random(seed ^ 0xda7a).chance(0.3);
     asks_host = Random(seed ^ 0xa5c0).chance(0.3); // of its own: other seeds draw what they drew without it
     ruled_chance = Random(seed ^ 0x2d1e).pick({0.0, 0.05, 0.3, 1.0});

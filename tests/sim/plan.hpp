@@ -61,6 +61,7 @@ struct Plan {
     double rule_chance = 0;        // a tick: a VisibleTo is set, changed or taken away, or a client's layers change
     double lasting_chance = 0;     // a tick: an entity becomes Lasting, or is so no longer
     double listing_chance = 0;     // a tick: a client's list of entities begins anew, of hidden or of shown ones
+    bool multiplexed = false;      // the world is one of several over the connections; the others are not open
     bool userdata = false;         // each tick has its own
     bool asks_host = false;        // clients join by the host's verdict, at once or later
     double priority_chance = 0;    // a tick: how often an entity is sent changes, to all or to one client

@@ -38,12 +38,18 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
       plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
       rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218),
       verdicts_(seed ^ 0xadc1), world_({.block_rows = 64}), network_(plan_.network),
-      server_(world_, protocol, network_.server(), plan_.server, {.context = this, .on_hello = on_hello}),
+      server_(world_, protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
       actions_(plan_, random_, world_), ruled_(seed ^ 0x2d1e, world_), verifier_(protocol, world_, server_) {
     make_rules(function_rules_, compare_rules_);
     actions_.tracing = options.trace;
     verifier_.unhoused_allowed = plan_.server.chunks_max < 1000;
     verifier_.lasting_refused_allowed = plan_.server.lasting_max < 100;
+}
+
+ServerBackend& Simulation::server_backend() {
+    if (!plan_.multiplexed)
+        return network_.server();
+    return worlds_.emplace(network_.server(), plan_.server.allocator);
 }
 
 // ---------------------------------------------------------------------------------------------------- clients
@@ -59,7 +65,9 @@ void Simulation::join(bool faults) {
     config.confirm_history = names_ % 2 != 0;
     const ReceiveRules* const rules[] = {nullptr, &function_rules_, &compare_rules_};
     config.rules = rules[names_ % 3];
-    peers_.push_back(std::make_unique<Peer>(protocol_, network_.client(id), id, names_++, config, truth_, failure_, dirty, limited));
+    rooms_.push_back(plan_.multiplexed ? std::make_unique<OneRoom>(network_.client(id), plan_.client.allocator) : nullptr);
+    ClientBackend& backend = plan_.multiplexed ? static_cast<ClientBackend&>(*rooms_.back()) : network_.client(id);
+    peers_.push_back(std::make_unique<Peer>(protocol_, backend, id, names_++, config, truth_, failure_, dirty, limited));
     peers_.back()->tracing = options_.trace;
     if (options_.trace)
         std::printf("          client %u connects in slot %u%s%s\n", peers_.back()->name, id, dirty ? ", dirty" : "",
@@ -74,9 +82,10 @@ void Simulation::leave(std::size_t index) {
     outcome_.limit_drops += peer.client.stats().limit_drops + peer.client.stats().references_dropped;
     if (!peer.limited && !peer.dirty && (peer.client.stats().limit_drops || peer.client.stats().references_dropped))
         failure_.report("client %u reached a limit", peer.name);
-    if (!peer.closed)
-        network_.disconnect(peer.id);
+    if (!peer.closed || worlds_)
+        network_.disconnect(peer.connection);
     peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(index));
+    rooms_.erase(rooms_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
 Peer* Simulation::any_joined() {
@@ -203,11 +212,21 @@ void Simulation::random_priority() {
 
 Verdict Simulation::on_hello(void* context, ClientId, const ClientHello& hello) {
     Simulation& self = *static_cast<Simulation*>(context);
-    if (!hello.same_protocol || !hello.data.empty())
+    const bool dirty = std::any_of(self.peers_.begin(), self.peers_.end(), [](const auto& peer) { return peer->dirty; });
+    if (!dirty && (!hello.same_protocol || !hello.data.empty()))
         self.failure_.report("a hello that no client says");
     if (self.healing_)
         return Verdict::yes;
     return self.verdicts_.pick({Verdict::yes, Verdict::later, Verdict::later, Verdict::later, Verdict::no});
+}
+
+/// The multiplexer has numbers of its own.
+void Simulation::find_seats() {
+    for (const auto& peer : peers_)
+        if (worlds_) {
+            peer->id = worlds_->mux.client(OneWorld::number, peer->connection);
+            peer->closed |= peer->joined && peer->id == ServerMultiplexer::nobody; // damage can say that it leaves
+        }
 }
 
 /// About clients that wait.
@@ -246,7 +265,7 @@ void Simulation::random_action() {
             LinkConfig link = plan_.faulty_link(random_, peer.dirty);
             if (plan_.blackouts && random_.chance(0.7))
                 link.blackouts = {&blackout, 1};
-            network_.set_link(peer.id, direction, link);
+            network_.set_link(peer.connection, direction, link);
         }
         if (options_.trace)
             std::printf("          client %u has other links\n", peer.name);
@@ -276,6 +295,7 @@ void Simulation::tick(bool faults) {
             random_priority();
     }
     server_.receive(now_);
+    find_seats();
     decide();
     for (auto& peer : peers_)
         if (!peer->joined && server_.joined(peer->id)) {
@@ -309,7 +329,8 @@ void Simulation::tick(bool faults) {
     }
     for (std::size_t i = peers_.size(); i-- > 0;)
         if (peers_[i]->closed) {
-            if (!peers_[i]->dirty && !peers_[i]->refused && peers_[i]->id < plan_.server.clients_max)
+            const bool turned_away = plan_.asks_host && !peers_[i]->joined; // perhaps before the reason could arrive
+            if (!peers_[i]->dirty && !peers_[i]->refused && !turned_away && peers_[i]->id < plan_.server.clients_max)
                 failure_.report("client %u was closed by the server", peers_[i]->name);
             leave(i);
         }
@@ -422,6 +443,8 @@ void Simulation::check_under_way() {
 namespace {
 /// What is unsent or unacknowledged, for messages.
 std::string unsettled(ServerState& state, ClientId id) {
+    if (id >= state.clients.size())
+        return "for it is not in the world";
     for (const ClientChunk& view : state.clients[id].chunks) {
         const u64 open = unacked(view, state.mirror.chunk(view.chunk), state.tick);
         if (view.known == view.visible && !view.limbo && !open)
@@ -465,10 +488,11 @@ void Simulation::heal() {
         if (peers_[i]->dirty || peers_[i]->limited || peers_[i]->id >= plan_.server.clients_max)
             leave(i);
     for (auto& peer : peers_) {
-        network_.set_link(peer->id, Direction::down, {});
-        network_.set_link(peer->id, Direction::up, {});
+        network_.set_link(peer->connection, Direction::down, {});
+        network_.set_link(peer->connection, Direction::up, {});
     }
     server_.receive(now_);                                                                          // slots of those that left are free
+    find_seats();
     while (peers_.size() < std::min(std::max(1u, plan_.clients_max - 1), plan_.server.clients_max)) // some come late
         join(false);
     still_since_ = server_.current_tick() + 1;

@@ -5,7 +5,9 @@
 #include "tests/sim/actions.hpp"
 #include "tests/sim/ruled.hpp"
 #include "tests/sim/peer.hpp"
+#include "throng/multiplexer.hpp"
 #include <atomic>
+#include <optional>
 
 namespace throng_sim {
 
@@ -23,6 +25,51 @@ struct Outcome {
     throng::u32 heal_ticks = 0;
     throng::u64 messages = 0, checks = 0, compared = 0, unapplied = 0, lost = 0, hashes_equal = 0, malformed = 0, limit_drops = 0,
                 refused = 0;
+};
+
+/// One world of a multiplexer as if it were alone: what is done between the calls of several worlds is done with its own.
+class OneWorld final : public throng::ServerBackend {
+public:
+    OneWorld(throng::ServerBackend& backend, const throng::Allocator& allocator)
+        : mux(backend, {.allocator = allocator}), world_(mux.open(number)) {}
+    void poll(throng::TimeUs now, throng::ServerBackendSink& sink) override {
+        mux.poll(now);
+        world_.poll(now, sink);
+    }
+    throng::SendResult send(throng::ClientId client, throng::Channel channel, throng::Bytes message) override {
+        return world_.send(client, channel, message);
+    }
+    std::span<std::byte> room_in_place(throng::ClientId client, throng::u32 bytes) override { return world_.room_in_place(client, bytes); }
+    throng::SendResult send_in_place(throng::ClientId client, throng::u32 bytes) override { return world_.send_in_place(client, bytes); }
+    void flush(throng::TimeUs now) override { mux.flush(now); }
+    void disconnect(throng::ClientId client) override { world_.disconnect(client); }
+    throng::u32 message_bytes_max(throng::Channel channel) const override { return world_.message_bytes_max(channel); }
+
+    static constexpr throng::u32 number = 7;
+    throng::ServerMultiplexer mux;
+
+private:
+    throng::ServerBackend& world_;
+};
+
+/// The client's half. It asks for a world that is not open, too.
+class OneRoom final : public throng::ClientBackend {
+public:
+    OneRoom(throng::ClientBackend& backend, const throng::Allocator& allocator)
+        : mux_(backend, {.allocator = allocator}), room_(*mux_.join(OneWorld::number)) {
+        mux_.join(OneWorld::number + 1);
+    }
+    void poll(throng::TimeUs now, throng::ClientBackendSink& sink) override {
+        mux_.poll(now);
+        room_.poll(now, sink);
+    }
+    throng::SendResult send(throng::Channel channel, throng::Bytes message) override { return room_.send(channel, message); }
+    void flush(throng::TimeUs now) override { mux_.flush(now); }
+    throng::u32 message_bytes_max(throng::Channel channel) const override { return room_.message_bytes_max(channel); }
+
+private:
+    throng::ClientMultiplexer mux_;
+    throng::ClientBackend& room_;
 };
 
 class Simulation {
@@ -43,6 +90,8 @@ private:
     void random_priority();
     static throng::Verdict on_hello(void* context, throng::ClientId client, const throng::ClientHello& hello);
     void decide();
+    void find_seats();
+    throng::ServerBackend& server_backend();
     void join(bool faults);
     void leave(std::size_t index);
     void receive(Peer& peer);
@@ -66,6 +115,8 @@ private:
     Random random_, rules_, lists_, priorities_, verdicts_; // the others are for what came later: seeds keep what they drew without it
     throng::World world_;
     throng::LoopbackNetwork network_;
+    std::optional<OneWorld> worlds_;
+    std::vector<std::unique_ptr<OneRoom>> rooms_; // of peers_, or null
     throng::Server server_;
     Actions actions_;
     RuledActions ruled_;
