@@ -252,8 +252,16 @@ Difference Verifier::compare_entity(const Pair& pair) {
             continue; // of some earlier time
         if (info.opaque_bytes_max > 0)
             found = compare_opaque(pair, info, server_row, client_row);
+        alignas(wire_form_alignment_max) std::byte server_object[wire_form_bytes_max], client_object[wire_form_bytes_max];
+        const std::byte *here = server_row, *there = client_row;
+        if (info.form.size_bytes > 0) { // it travels as another type, which both sides can make of it
+            info.form.write(info.form.to_wire, server_row, server_object);
+            info.form.write(info.form.to_wire, client_row, client_object);
+            here = server_object;
+            there = client_object;
+        }
         for (u32 f = 0; f < info.field_count && !found; ++f)
-            found = compare_field(pair, info, f, server_row, client_row);
+            found = compare_field(pair, info, f, here, there);
         if (found)
             return found;
     }
@@ -397,7 +405,7 @@ bool any_field(const Protocol& protocol, World& world, const Client& client, F&&
             continue;
         for (const ComponentInfo& info : protocol.components()) {
             std::byte* const row = row_of(world, slot, info.id);
-            for (u32 i = 0; row && i < info.field_count; ++i)
+            for (u32 i = 0; row && info.form.size_bytes == 0 && i < info.field_count; ++i)
                 if (f(entity, info.fields[i], row + info.fields[i].offset_bytes))
                     return true;
         }

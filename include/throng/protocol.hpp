@@ -105,15 +105,47 @@ public:
         info->ensure_pool = [](World& world) { world.template pool<T>(); };
         return ComponentBuilder<T>(info);
     }
+    /// Registers T, which travels as U: the server converts a component when it has changed, a client when a new value comes. Fields are
+    /// those of U. The functions are called from any worker, and see the value alone; T and U follow from them. Conversions need not
+    /// be exact: what is sent is what differs in U's fields.
+    ///
+    ///     protocol.component_as("pose", pack, unpack).field(&Packed::x, range)...; // Packed pack(const Pose&), Pose unpack(const Packed&)
+    template <class T, class U>
+    ConvertedBuilder<U> component_as(const char* name, U (*to_wire)(const T&), T (*from_wire)(const U&)) {
+        static_assert(!std::is_same_v<T, U>, "another type: else component");
+        static_assert(std::is_default_constructible_v<T> && std::is_move_assignable_v<T>,
+                      "clients make replicated components from nothing");
+        static_assert(std::is_default_constructible_v<U> && std::is_trivially_copyable_v<U>, "what travels is a plain struct of fields");
+        static_assert(sizeof(U) <= wire_form_bytes_max && alignof(U) <= wire_form_alignment_max, "what travels is small");
+        ComponentInfo* info = add_component(name, component_id<T>(), sizeof(T));
+        info->ensure_pool = [](World& world) { world.template pool<T>(); };
+        info->form.size_bytes = sizeof(U);
+        info->form.to_wire = reinterpret_cast<WireForm::AnyFn>(to_wire);
+        info->form.from_wire = reinterpret_cast<WireForm::AnyFn>(from_wire);
+        info->form.make = [](void* wire) { ::new (wire) U(); };
+        info->form.write = [](WireForm::AnyFn fn, const void* component, void* wire) {
+            ::new (wire) U(reinterpret_cast<U (*)(const T&)>(fn)(*static_cast<const T*>(component)));
+        };
+        info->form.read = [](WireForm::AnyFn fn, const void* wire, void* component) {
+            *static_cast<T*>(component) = reinterpret_cast<T (*)(const U&)>(fn)(*static_cast<const U*>(wire));
+        };
+        return ConvertedBuilder<U>(info);
+    }
     /// Registers T with user functions instead of fields: at most bytes_max (1..65536) bytes on the wire.
     template <class T>
     OpaqueBuilder opaque(const char* name, u32 bytes_max, SerializeFn serialize, DeserializeFn deserialize) {
+        return opaque<T>(name, bytes_max, OpaqueFunctions{serialize, deserialize});
+    }
+    template <class T>
+    OpaqueBuilder opaque(const char* name, u32 bytes_max, const OpaqueFunctions& functions) {
         static_assert(std::is_default_constructible_v<T>, "clients make replicated components from nothing");
         ComponentInfo* info = add_component(name, component_id<T>(), sizeof(T));
         info->ensure_pool = [](World& world) { world.template pool<T>(); };
         info->opaque_bytes_max = bytes_max;
-        info->serialize = serialize;
-        info->deserialize = deserialize;
+        info->serialize = functions.serialize;
+        info->deserialize = functions.deserialize;
+        info->deserialize_in_place = functions.deserialize_in_place;
+        info->consume = functions.consume;
         return OpaqueBuilder(info);
     }
     /// A rule for the first registrations of all of Ts: entities that have them all, and that the filter lets through, have them on the

@@ -77,6 +77,31 @@ struct ComponentRule {
     i32 priority = 1;
 };
 
+/// How a component travels as another type, or a resource as a component.
+struct WireForm {
+    using AnyFn = void (*)();
+    u32 size_bytes = 0;                           // of the type that travels; 0: the component itself does
+    AnyFn to_wire = nullptr, from_wire = nullptr; // as registered
+    void (*make)(void* wire) = nullptr;           // from nothing
+    void (*write)(AnyFn to_wire, const void* component, void* wire) = nullptr;
+    void (*read)(AnyFn from_wire, const void* wire, void* component) = nullptr;
+};
+/// Largest type that a component travels as.
+inline constexpr u32 wire_form_bytes_max = 1024;
+inline constexpr u32 wire_form_alignment_max = 16;
+
+/// How a component with functions instead of fields travels.
+struct OpaqueFunctions {
+    SerializeFn serialize = nullptr;
+    /// Into a component made from nothing.
+    DeserializeFn deserialize = nullptr;
+    /// Into the component that the client has, which may keep what it holds beside. Null: as deserialize.
+    DeserializeFn deserialize_in_place = nullptr;
+    /// Whether the bytes can be read, without a component: for each value before anything is changed, and for values that are not
+    /// applied. Says yes only if the two others do. Null: deserialize into a component that is thrown away.
+    Error (*consume)(std::span<const std::byte> in) = nullptr;
+};
+
 /// One replicated component, as registered. A type may be registered under several names, with rules that tell them apart: an entity
 /// has at most one of them on the wire, and the client's component is the same.
 struct ComponentInfo : FieldList {
@@ -91,6 +116,9 @@ struct ComponentInfo : FieldList {
     u32 opaque_bytes_max = 0;             // 0: columns; else opaque
     SerializeFn serialize = nullptr;
     DeserializeFn deserialize = nullptr;
+    DeserializeFn deserialize_in_place = nullptr;
+    Error (*consume)(std::span<const std::byte> in) = nullptr;
+    WireForm form;                         // fields are those of the type that travels
     void (*ensure_pool)(World&) = nullptr; // creates the pool, so that type-erased access works
     bool once = false;                     // later changes are not sent
     ComponentRule rules[rules_max] = {};
@@ -124,6 +152,13 @@ public:
 
 protected:
     ComponentInfo* info_;
+};
+
+/// Returned by Protocol::component_as; describes the fields of U, the type that travels, in wire order.
+template <class U>
+class ConvertedBuilder : public FieldBuilder<U, ConvertedBuilder<U>>, public RuleBuilder<ConvertedBuilder<U>> {
+public:
+    explicit ConvertedBuilder(ComponentInfo* info) : FieldBuilder<U, ConvertedBuilder<U>>(info), RuleBuilder<ConvertedBuilder<U>>(info) {}
 };
 
 /// Returned by Protocol::opaque.

@@ -90,6 +90,11 @@ void Capture::fields(const LayoutComponent& component, u32 index, u64 lanes) {
     for (u64 left = lanes; left; left &= left - 1)
         to[count++] = new_row(static_cast<u32>(std::countr_zero(left)));
     const std::byte* const* rows = rows_of[index];
+    std::byte* objects[lane_count];
+    if (component.converted) [[unlikely]] {
+        worker.wire_objects.write(component.info->form, rows, count, objects);
+        rows = objects;
+    }
     for (u32 f = 0; f < component.column_count; ++f) {
         const Column& column = state.layout.columns[component.first_column + f];
         const FieldInfo& field = component.info->fields[f];

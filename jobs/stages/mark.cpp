@@ -139,7 +139,7 @@ void touch_lanes(ServerState& state, u32 component, u64 marks, const u32* owners
 /// The marked rows of one of the components of the pool's type.
 void mark_rows(ServerState& state, PoolBase& pool, u32 index, u64 marks, u32 first, const u32* owners, Batch& batch, WorkerState& worker) {
     const LayoutComponent& component = state.layout.components[index];
-    if (component.opaque || component.references)
+    if (component.opaque || component.references || component.converted)
         return touch_lanes(state, index, marks, owners, worker);
     if ((state.layout.ruled >> index & 1) || !same_entities(batch, marks, first, owners))
         find_lanes(state, index, marks, first, owners, batch, worker);

@@ -367,11 +367,17 @@ void forget_references(ServerState& state) {
             const u32 place = state.slots[pool->owner(row)].place;
             if (place == no_slot)
                 continue;
+            const auto* fields = static_cast<const std::byte*>(pool->row(row));
+            std::byte* object = nullptr;
+            if (component.converted) {
+                state.workers[0].wire_objects.write(component.info->form, &fields, 1, &object);
+                fields = object;
+            }
             for (u32 f = 0; f < component.column_count; ++f) {
                 if (component.info->fields[f].kind != FieldKind::reference)
                     continue;
                 Entity target;
-                std::memcpy(&target, static_cast<const std::byte*>(pool->row(row)) + component.info->fields[f].offset_bytes, sizeof target);
+                std::memcpy(&target, fields + component.info->fields[f].offset_bytes, sizeof target);
                 if (!target.entity_id || !std::binary_search(state.unbound_alive.begin(), state.unbound_alive.end(), target.entity_id))
                     continue;
                 state.touched[place / lane_count * state.layout.component_count + c] |= u64(1) << place % lane_count;

@@ -10,6 +10,7 @@
 #include "src/events/dispatcher.hpp"
 #include "src/events/item_queue.hpp"
 #include "src/registry/message.hpp"
+#include "src/registry/wire_objects.hpp"
 #include "throng/client.hpp"
 
 namespace throng {
@@ -41,7 +42,8 @@ struct ClientScratch::Impl {
     Array<StagedOpaque> opaque;
     Array<std::byte> bytes;
     Array<u32> spawned, vanished, carried; // records
-    void* object = nullptr;       // room for any opaque component
+    WireObjects wire_objects;
+    void* object = nullptr;       // room for any opaque or converted component
     std::size_t object_bytes = 0;
     static constexpr std::size_t object_alignment = 64;
 };
@@ -139,7 +141,11 @@ struct Client::Impl final : ClientBackendSink {
     template <bool Mark>
     u32 find_rows(HeldChunk& chunk, u32 component, u64 lanes, u8* lane_of, std::byte** rows);
     void write_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes);
+    void read_objects(u32 component, const HeldChunk& chunk, const std::byte* block, const i64 (&origin)[2], const ComponentRows& out,
+                      std::byte** objects, bool link);
+    void write_converted_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes);
     u64 write_different_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes, u64 inserted);
+    u64 write_different_converted(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes, u64 inserted);
     void write_columns(const HeldChunk& chunk, const std::byte* block, const i64 (&origin)[2], u32 first, u32 count,
                        const ComponentRows& out, bool link);
     void copy_columns(const HeldChunk& chunk, const std::byte* block, const i64 (&origin)[2], u32 first, u32 count,

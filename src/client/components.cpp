@@ -166,7 +166,12 @@ void Client::Impl::apply_components(HeldChunk& chunk, const StagedSection& secti
         if (!write)
             continue;
         if (layout->components[c].column_count > 0) {
-            if (ruled.compared >> c & 1) [[unlikely]]
+            if (layout->components[c].converted) [[unlikely]] {
+                if (ruled.compared >> c & 1)
+                    write = write_different_converted(chunk, section, c, write, changes[c].insert);
+                else
+                    write_converted_rows(chunk, section, c, write);
+            } else if (ruled.compared >> c & 1) [[unlikely]]
                 write = write_different_rows(chunk, section, c, write, changes[c].insert);
             else
                 write_rows(chunk, section, c, write);
@@ -327,6 +332,52 @@ void Client::Impl::write_rows(HeldChunk& chunk, const StagedSection& section, u3
     copy_columns(chunk, section.blocks[component], origin, info.first_column, info.column_count, {lane_of, rows, count}, true);
 }
 
+/// The same for components that travel as another type.
+void Client::Impl::write_converted_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes) {
+    u8 lane_of[lane_count];
+    std::byte *rows[lane_count], *objects[lane_count];
+    const u32 count = find_rows<true>(chunk, component, lanes, lane_of, rows);
+    const i64 origin[2] = {section.spatial ? section.origin[0] : 0, section.spatial ? section.origin[1] : 0};
+    read_objects(component, chunk, section.blocks[component], origin, {lane_of, rows, count}, objects, true);
+    const WireForm& form = layout->components[component].info->form;
+    for (u32 i = 0; i < count; ++i)
+        form.read(form.from_wire, objects[i], rows[i]);
+}
+
+/// What a block has for the lanes of `out`, as objects of the type that travels.
+void Client::Impl::read_objects(u32 component, const HeldChunk& chunk, const std::byte* block, const i64 (&origin)[2],
+                                const ComponentRows& out, std::byte** objects, bool link) {
+    const LayoutComponent& info = layout->components[component];
+    scratch->wire_objects.make(info.info->form, out.count, objects);
+    write_columns(chunk, block, origin, info.first_column, info.column_count, {out.lanes, objects, out.count}, link);
+}
+
+/// What a component without fields in its rows needs: ==, which the rules have.
+u64 Client::Impl::write_different_converted(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes, u64 inserted) {
+    const ComponentInfo& info = *layout->components[component].info;
+    PoolBase& pool = *world.pool_of(info.id);
+    const ComponentOps& ops = pool.ops();
+    u8 lane_of[lane_count];
+    std::byte *rows[lane_count], *objects[lane_count];
+    const u32 count = find_rows<false>(chunk, component, lanes, lane_of, rows);
+    const i64 origin[2] = {section.spatial ? section.origin[0] : 0, section.spatial ? section.origin[1] : 0};
+    read_objects(component, chunk, section.blocks[component], origin, {lane_of, rows, count}, objects, true);
+    u64 differs = 0;
+    for (u32 i = 0; i < count; ++i) {
+        ops.construct(scratch->object);
+        info.form.read(info.form.from_wire, objects[i], scratch->object);
+        const bool same = !(inserted >> lane_of[i] & 1) && rules_of(component).equal(rows[i], scratch->object);
+        if (ops.destroy)
+            ops.destroy(scratch->object, 1);
+        if (same)
+            continue;
+        info.form.read(info.form.from_wire, objects[i], rows[i]);
+        pool.mark_changed(chunk.row[component * lane_count + lane_of[i]]);
+        differs |= u64(1) << lane_of[i];
+    }
+    return differs;
+}
+
 /// The same, but leaves alone what has the value already. Returns the lanes whose rows were marked changed.
 u64 Client::Impl::write_different_rows(HeldChunk& chunk, const StagedSection& section, u32 component, u64 lanes, u64 inserted) {
     const LayoutComponent& info = layout->components[component];
@@ -396,7 +447,16 @@ void Client::Impl::patch_references(u32 target) {
         if (dense == no_row)
             continue;
         PoolBase& pool = *world.pool_of(info.id);
-        std::memcpy(static_cast<std::byte*>(pool.row(dense)) + info.fields[column.field].offset_bytes, &entity, sizeof entity);
+        auto* const row = static_cast<std::byte*>(pool.row(dense));
+        if (info.form.size_bytes > 0) { // there and back again: the reference is in what travels
+            std::byte* object = nullptr;
+            const std::byte* const from = row;
+            scratch->wire_objects.write(info.form, &from, 1, &object);
+            std::memcpy(object + info.fields[column.field].offset_bytes, &entity, sizeof entity);
+            info.form.read(info.form.from_wire, object, row);
+        } else {
+            std::memcpy(row + info.fields[column.field].offset_bytes, &entity, sizeof entity);
+        }
         pool.mark_changed(dense);
         world.changed_unannounced(holder, info.id);
     }
@@ -428,8 +488,9 @@ void Client::Impl::apply_opaque(HeldChunk& chunk, const StagedSection& section, 
         if ((ruled.compared >> value.component & 1) && !(changes[value.component].insert & lane) &&
             opaque_equal(value, pool.row(dense)))
             continue;
-        // It has read these bytes before (stage_opaque), so it does now.
-        if (info.deserialize(pool.row(dense), scratch->bytes_of(value)) != Error::none)
+        // They can be read (stage_opaque).
+        const bool in_place = info.deserialize_in_place && !(changes[value.component].insert & lane);
+        if ((in_place ? info.deserialize_in_place : info.deserialize)(pool.row(dense), scratch->bytes_of(value)) != Error::none)
             ++stats.unapplied_opaque;
         pool.mark_changed(dense);
         world.changed_unannounced(entity, info.id);

@@ -114,7 +114,14 @@ void Client::Impl::deliver(const ReceiveRoute& route, u32 component, const HeldC
         lane_of[count++] = static_cast<u8>(std::countr_zero(m));
     }
     const LayoutComponent& columns = layout->components[component];
-    write_columns(chunk, block, origin, columns.first_column, columns.column_count, {lane_of, objects, count}, delivery.link);
+    if (columns.converted) {
+        std::byte* wire[lane_count];
+        read_objects(component, chunk, block, origin, {lane_of, objects, count}, wire, delivery.link);
+        for (u32 i = 0; i < count; ++i)
+            info.form.read(info.form.from_wire, wire[i], objects[i]);
+    } else {
+        write_columns(chunk, block, origin, columns.first_column, columns.column_count, {lane_of, objects, count}, delivery.link);
+    }
     for (u32 i = 0; i < count; ++i) {
         const NetRecord& r = index[records[lane_of[i]]];
         if (world.alive(r.entity))

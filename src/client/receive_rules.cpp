@@ -93,7 +93,7 @@ Error ReceiveRules::set_compare(ComponentId component, bool (*equal)(const void*
     if (c < 0)
         return Error::bad_value;
     for (i32 same = c; same >= 0; same = impl.protocol.layout().next_of_type[same])
-        if (!equal && impl.protocol.layout().components[same].opaque)
+        if (!equal && (impl.protocol.layout().components[same].opaque || impl.protocol.layout().components[same].converted))
             return Error::unsupported;
     impl.components[static_cast<u32>(c)].equal = equal;
     impl.compared |= 1u << c;

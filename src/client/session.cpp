@@ -19,10 +19,11 @@ constexpr u32 ack_messages_max = 8;
 ClientScratch::Impl::Impl(const Protocol& used_protocol, Allocator used_allocator)
     : allocator(used_allocator), protocol(used_protocol), buffers(used_protocol.layout(), used_protocol.dictionary(), used_allocator),
       sections(used_allocator), opaque(used_allocator), bytes(used_allocator), spawned(used_allocator), vanished(used_allocator),
-      carried(used_allocator) {
+      carried(used_allocator), wire_objects(used_allocator) {
     for (const ComponentInfo& info : protocol.components())
-        if (info.opaque_bytes_max > 0 && info.size_bytes > object_bytes)
+        if ((info.opaque_bytes_max > 0 || info.form.size_bytes > 0) && info.size_bytes > object_bytes)
             object_bytes = info.size_bytes;
+    wire_objects.reserve(protocol);
     if (object_bytes > 0)
         object = allocator.allocate(object_bytes, object_alignment);
 }
@@ -60,7 +61,7 @@ Client::Impl::Impl(World& client_world, const Protocol& client_protocol, ClientB
     buffers = &scratch->buffers;
     for (const ComponentInfo& info : protocol.components()) {
         info.ensure_pool(world);
-        THRONG_ASSERT((info.opaque_bytes_max == 0 && !rules) ||
+        THRONG_ASSERT((info.opaque_bytes_max == 0 && info.form.size_bytes == 0 && !rules) ||
                       world.pool_of(info.id)->ops().alignment <= ClientScratch::Impl::object_alignment);
     }
     if (!rules)

@@ -139,9 +139,11 @@ Error Client::Impl::stage_opaque(Bytes message, const DecodedSection& decoded, S
     return Error::none;
 }
 
-/// Tries the deserialize function, so that a refusal comes before anything is changed.
+/// Whether the bytes can be read, so that a refusal comes before anything is changed.
 bool Client::Impl::opaque_reads(u32 component, Bytes bytes) {
     const ComponentInfo& info = *layout->components[component].info;
+    if (info.consume)
+        return info.consume(bytes) == Error::none;
     const ComponentOps& ops = world.pool_of(info.id)->ops();
     ops.construct(scratch->object);
     const Error error = info.deserialize(scratch->object, bytes);

@@ -46,6 +46,7 @@ struct LayoutComponent {
     bool opaque = false;         // no columns: the block is just the header
     bool spatial = false;
     bool references = false;     // has reference fields
+    bool converted = false;      // travels as another type, of which the fields are
 };
 
 struct BlockHeader {

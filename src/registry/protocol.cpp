@@ -213,6 +213,7 @@ Error Protocol::Impl::add_columns(LayoutComponent& out, const ComponentInfo& inf
     out.first_column = layout.column_count;
     out.column_count = info.field_count;
     out.opaque = info.opaque_bytes_max > 0;
+    out.converted = info.form.size_bytes > 0;
     if (info.field_count > ComponentInfo::fields_max)
         return refuse(Error::limit_reached, info.name, "more than 16 fields");
     if (const char* wrong = wrong_names(info))
@@ -267,7 +268,7 @@ Error Protocol::Impl::find_velocities() {
         if (info.extrapolated_by == no_component)
             continue;
         const i32 source = layout.index_of[info.extrapolated_by & 0xff];
-        if (!layout.components[c].spatial || source < 0)
+        if (!layout.components[c].spatial || source < 0 || layout.components[source].converted)
             return refuse(Error::bad_value, info.name, "extrapolated_by needs spatial axes and a registered velocity component");
         const LayoutComponent& velocity = layout.components[source];
         for (u32 axis = 0; axis < 2; ++axis) {

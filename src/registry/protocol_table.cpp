@@ -250,6 +250,9 @@ private:
         info.size_bytes = known->size_bytes;
         info.serialize = known->serialize;
         info.deserialize = known->deserialize;
+        info.deserialize_in_place = known->deserialize_in_place;
+        info.consume = known->consume;
+        info.form = known->form;
         info.ensure_pool = known->ensure_pool;
     }
 

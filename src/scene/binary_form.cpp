@@ -88,7 +88,7 @@ private:
         if (opaque)
             return put_opaque(component);
         for (u32 f = 0; f < component.field_count; ++f) {
-            put_column(component.fields[f]);
+            put_column(component, component.fields[f]);
             if (const Error error = source_.check_size(out_); error != Error::none)
                 return error;
         }
@@ -117,14 +117,15 @@ private:
             next = saved.id + 1;
         }
     }
-    void put_column(const FieldInfo& field) {
+    void put_column(const ComponentInfo& component, const FieldInfo& field) {
         const SceneValue kind = scene_value(field);
         codes_.clear();
         u64 all = 0;
         for (const SavedRow& saved : rows_) {
+            const std::byte* const from = source_.fields_of(component, saved.row);
             // A reference is its scene id + 1, and 0 is null; no_scene_id wraps to that.
-            codes_.push_back(kind == SceneValue::reference ? u64{source_.reference(field, saved.row) + 1}
-                                                           : to_code(kind, load_exact(field, saved.row)));
+            codes_.push_back(kind == SceneValue::reference ? u64{source_.reference(field, from) + 1}
+                                                           : to_code(kind, load_exact(field, from)));
             all |= codes_.back();
         }
         const u32 width = width_of(all);

@@ -64,12 +64,13 @@ Error put_component(SceneSource& source, Array<std::byte>& out, const ComponentI
         return Error::none;
     }
     json_put(out, ":{");
+    const std::byte* const fields = source.fields_of(component, row);
     for (u32 f = 0; f < component.field_count; ++f) {
         if (f > 0)
             json_put(out, ",");
         json_put_string(out, FieldKey(component, f));
         json_put(out, ":");
-        put_value(source, out, component.fields[f], row);
+        put_value(source, out, component.fields[f], fields);
     }
     json_put(out, "}");
     return Error::none;

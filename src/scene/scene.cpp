@@ -102,21 +102,29 @@ public:
             if (world_.hooked(info_->id))
                 changed_.push_back({entity_, info_->id});
         }
+        fields_ = row_;
+        if (const WireForm& form = info_->form; row_ && form.size_bytes > 0) {
+            form.write(form.to_wire, row_, object_);
+            fields_ = object_;
+        }
         ++report_.components;
     }
     void value(const FieldInfo& field, u64 value) override {
         if (row_)
-            store_exact(field, row_, value);
+            store_exact(field, fields_, value);
     }
     void reference(const FieldInfo& field, u32 target) override {
         const Entity entity = target == no_scene_id ? Entity{} : report_.entities[target];
         if (row_)
-            std::memcpy(row_ + field.offset_bytes, &entity, sizeof entity);
+            std::memcpy(fields_ + field.offset_bytes, &entity, sizeof entity);
     }
     Error opaque(Bytes bytes) override { // it has read them before
         return row_ ? info_->deserialize(row_, bytes) : Error::none;
     }
-    void end_component() override {}
+    void end_component() override {
+        if (const WireForm& form = info_->form; row_ && form.size_bytes > 0)
+            form.read(form.from_wire, object_, row_);
+    }
 
     /// Hooks: of what was added, then of what was changed. One at a time, since the world's list of what waits is searched.
     void announce() {
@@ -137,7 +145,9 @@ private:
     SceneReport& report_;
     const ComponentInfo* info_ = nullptr;
     Entity entity_;
-    std::byte* row_ = nullptr; // null: of an entity that is ending
+    std::byte* row_ = nullptr;    // null: of an entity that is ending
+    std::byte* fields_ = nullptr; // in it, or in what it travels as:
+    alignas(wire_form_alignment_max) std::byte object_[wire_form_bytes_max];
     Array<Changed> changed_;
 };
 
@@ -188,7 +198,8 @@ Error save_scene(const World& world, const Protocol& protocol, Array<std::byte>&
                            {id_of_slot.data(), id_of_slot.size()},
                            std::min(options.bytes_max, 1u << 31),
                            report,
-                           Array<std::byte>(allocator)};
+                           Array<std::byte>(allocator),
+                           {}};
         error = options.form == SceneForm::json ? write_json(source, out) : write_binary(source, out);
     }
     if (error != Error::none) {

@@ -107,6 +107,13 @@ const std::byte* SceneSource::row(u32 id, const ComponentInfo& component) const 
     return dense != no_row ? static_cast<const std::byte*>(world.pool_of(component.id)->row(dense)) : nullptr;
 }
 
+const std::byte* SceneSource::fields_of(const ComponentInfo& component, const std::byte* row) {
+    if (component.form.size_bytes == 0)
+        return row;
+    component.form.write(component.form.to_wire, row, object);
+    return object;
+}
+
 u32 SceneSource::reference(const FieldInfo& field, const std::byte* row) {
     Entity target;
     std::memcpy(&target, row + field.offset_bytes, sizeof target);

@@ -51,10 +51,13 @@ struct SceneSource {
     std::span<const u32> id_of_slot;  // by entity_idx; no_scene_id
     u32 bytes_max;
     SceneReport& report;
-    Array<std::byte> opaque; // scratch of opaque_value
+    Array<std::byte> opaque;                                                     // scratch of opaque_value
+    alignas(wire_form_alignment_max) std::byte object[wire_form_bytes_max] = {}; // of fields_of
 
     /// The component's row, or null. Of several registrations of a type the first one speaks for it.
     const std::byte* row(u32 id, const ComponentInfo& component) const;
+    /// Where the fields of a component's row are: in it, or in what it travels as; good until the next call.
+    const std::byte* fields_of(const ComponentInfo& component, const std::byte* row);
     /// The scene id that a reference field leads to; no_scene_id: null. Counts those that are dropped.
     u32 reference(const FieldInfo& field, const std::byte* row);
     /// What the component's function writes; valid until the next call. too_large: more than it may; says so in the report.

@@ -37,6 +37,7 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
     workers.reserve(executor->worker_count());
     for (u32 i = 0; i < executor->worker_count(); ++i) {
         workers.push_back(WorkerState(payload_blocks, c.allocator));
+        workers.back().wire_objects.reserve(p);
         workers.back().scratch =
             new (c.allocator.allocate(sizeof(SectionScratch), alignof(SectionScratch))) SectionScratch(p.dictionary(), c.allocator);
     }

@@ -3,6 +3,7 @@
 #include "src/base/seeded_bug.hpp"
 #include "src/events/dispatcher.hpp"
 #include "src/events/item_queue.hpp"
+#include "src/registry/wire_objects.hpp"
 #include "src/server/entity_list.hpp"
 #include "src/server/keys.hpp"
 #include "src/server/lasting_list.hpp"
@@ -190,7 +191,7 @@ struct ClientCounts {
 struct alignas(128) WorkerState {
     WorkerState(BlockStock& payloads, Allocator a)
         : arena(payloads, a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), waiting(a), candidates(a), message(a),
-          opaque(a), lanes(a), typed(a), bundle(a) {}
+          opaque(a), lanes(a), typed(a), bundle(a), wire_objects(a) {}
     WorkerState(WorkerState&&) = default;
     WorkerState& operator=(WorkerState&&) = default;
     TickReport counts; // summed into the report
@@ -235,6 +236,7 @@ struct alignas(128) WorkerState {
     Array<InMessage> lanes;
     Array<u32> typed;        // messages to the client at hand, in the order of sending
     Array<std::byte> bundle; // the one being put together
+    WireObjects wire_objects;
     bool any_backlog = false, any_overflow = false;
     SectionScratch* scratch = nullptr;
     u64 full_lanes = 0, full_bytes = 0; // encoded in full this tick

@@ -3,6 +3,7 @@
 #include "throng/loopback.hpp"
 #include "throng/server.hpp"
 #include <doctest/doctest.h>
+#include <vector>
 
 using namespace throng;
 
@@ -16,6 +17,17 @@ struct Duel {};
 struct Hidden {};
 struct Wizard {};
 struct Witch {};
+
+// [another_type]
+struct Heat { double kelvin = 0; std::vector<double> past; }; // of the game
+struct WireHeat { i32 tenths = 0; };                          // what travels
+WireHeat pack(const Heat& heat) { return {static_cast<i32>(heat.kelvin * 10)}; }
+Heat unpack(const WireHeat& wire) { return {wire.tenths / 10.0, {}}; }
+
+void register_heat(Protocol& protocol) {
+    protocol.component_as("heat", pack, unpack).field(&WireHeat::tenths);
+}
+// [/another_type]
 
 // [rules]
 Error register_with_rules(Protocol& protocol) {
@@ -36,6 +48,7 @@ Error register_with_rules(Protocol& protocol) {
 
 TEST_CASE("guide: rules of components") {
     Protocol protocol;
+    register_heat(protocol);
     REQUIRE_MESSAGE(register_with_rules(protocol) == Error::none, protocol.problem());
     World world, client_world;
     LoopbackNetwork network({.seed = 3});
@@ -52,11 +65,12 @@ TEST_CASE("guide: rules of components") {
             REQUIRE(client.send(now) == Error::none);
         }
     };
-    const Entity e = world.spawn(Velocity{1.234f, 0}, Mana{5}, Wizard{}, Origin{3}, Ammo{9}, Replicated{});
+    const Entity e = world.spawn(Velocity{1.234f, 0}, Mana{5}, Wizard{}, Origin{3}, Ammo{9}, Heat{20.5, {1}}, Replicated{});
     steps();
     const Entity there = client.entity(server.net_id(e));
     CHECK(client_world.get<Velocity>(there)->x == 1);
     CHECK(client_world.get<Mana>(there)->points == 5);
+    CHECK(client_world.get<Heat>(there)->kelvin == 20.5);
     CHECK_FALSE(client_world.has<Ammo>(there));
     world.add<Duel>(e);
     world.add<Hidden>(e);

@@ -1,4 +1,5 @@
 #include "tests/sim/components.hpp"
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,6 +26,17 @@ Error read_note(void* component, std::span<const std::byte> in) {
     std::memcpy(&note.seq, in.data(), sizeof note.seq);
     note.text.assign(reinterpret_cast<const char*>(in.data()) + sizeof note.seq, in.size() - sizeof note.seq);
     return Error::none;
+}
+
+struct WireHeat {
+    i32 tenths = 0;
+    u32 seq = 0;
+};
+WireHeat pack(const Heat& heat) {
+    return {static_cast<i32>(std::lround(heat.kelvin * 10)), heat.seq};
+}
+Heat unpack(const WireHeat& wire) {
+    return {wire.tenths / 10.0, wire.seq};
 }
 
 template <class T>
@@ -63,6 +75,8 @@ void make_rules(ReceiveRules& functions, ReceiveRules& compare) {
     if (functions.protocol().components().size() > 7) {
         need((functions.functions_for<Speed, Mood>(write<Mood>, remove<Mood>)));
         need(compare.write_if_different<Mood>());
+        need((functions.functions_for<Speed, Heat>(write<Heat>, remove<Heat>)));
+        need(compare.write_if_different<Heat>());
     }
 }
 
@@ -96,6 +110,7 @@ std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, boo
             .when(with<Hero> && any_of<Speed, Facing>)
             .when(with<Shy> && without<Link>, 1);
         protocol->component<Birth>("birth").field(&Birth::value).field(&Birth::serial).when(with<Vitals>).once();
+        protocol->component_as("heat", pack, unpack).field(&WireHeat::tenths).field(&WireHeat::seq).when(without<Shy>);
     }
     if (protocol->finish() != Error::none) {
         std::fprintf(stderr, "%s\n", protocol->problem());

@@ -21,6 +21,12 @@ void RuledActions::change_mood(Entity entity) {
         world_.add<Mood>(entity, mood);
 }
 
+void RuledActions::change_heat(Entity entity) {
+    if (!world_.has<Heat>(entity))
+        world_.add<Heat>(entity);
+    *world_.mut<Heat>(entity) = {random_.between(0, 1000), ++sequence_};
+}
+
 void RuledActions::change_birth(Entity entity) {
     if (Birth* birth = world_.mut<Birth>(entity))
         birth->value = random_.range(0, 1 << 20);
@@ -31,7 +37,7 @@ void RuledActions::change_birth(Entity entity) {
 void RuledActions::perform() {
     const u32 slot = random_.below(std::max(1u, world_.entity_slots()));
     const Entity entity = slot < world_.entity_slots() ? world_.entity_at(slot) : Entity{};
-    const u32 kind = random_.below(12);
+    const u32 kind = random_.below(15);
     if (!world_.alive(entity))
         return;
     switch (kind) {
@@ -54,6 +60,15 @@ void RuledActions::perform() {
     case 6:
     case 7:
         return change_birth(entity);
+    case 8:
+        world_.remove<Heat>(entity);
+        if (random_.chance(0.5))
+            change_heat(entity);
+        return;
+    case 9:
+    case 10:
+    case 11:
+        return change_heat(entity);
     default:
         return change_mood(entity);
     }

@@ -17,6 +17,7 @@ private:
     template <class T>
     void toggle(throng::Entity entity);
     void change_mood(throng::Entity entity);
+    void change_heat(throng::Entity entity);
     void change_birth(throng::Entity entity);
 
     Random random_;

@@ -50,6 +50,8 @@ u64 fingerprint(const World& world, Entity entity, const Ruled* ruled) {
         add(8, mood->value, mood->seq);
     if (const Birth* birth = ruled ? ruled->birth : world.get<Birth>(entity))
         add(9, birth->value, birth->serial);
+    if (const Heat* heat = ruled ? ruled->heat : world.get<Heat>(entity))
+        add(10, std::lround(heat->kelvin * 10), heat->seq);
     return hash;
 }
 
@@ -76,6 +78,8 @@ std::string describe(const World& world, Entity entity) {
         add(" mood %d #%u", mood->value, mood->seq);
     if (const Birth* birth = world.get<Birth>(entity))
         add(" birth %d #%u", birth->value, birth->serial);
+    if (const Heat* heat = world.get<Heat>(entity))
+        add(" heat %.2f #%u", heat->kelvin, heat->seq);
     return text + " }";
 }
 
@@ -92,6 +96,8 @@ void sequences(const World& world, Entity entity, u32 (&out)[sequenced_component
     out[4] = note ? note->seq : 0;
     const Mood* mood = world.get<Mood>(entity);
     out[5] = mood ? mood->seq : 0;
+    const Heat* heat = world.get<Heat>(entity);
+    out[6] = heat ? heat->seq : 0;
 }
 
 /// What the rules of make_protocol say, said once more.
@@ -106,6 +112,7 @@ Ruled Truth::choose(const World& world, Entity entity, NetId id) {
         if (exact || !shy)
             out.mood = &mood_;
     }
+    out.heat = shy ? nullptr : world.get<Heat>(entity);
     const Birth* birth = world.get<Birth>(entity);
     if (!birth || !world.has<Vitals>(entity)) {
         births_.erase(entity.entity_id);

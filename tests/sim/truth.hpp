@@ -11,6 +11,7 @@ namespace throng_sim {
 struct Ruled {
     const Mood* mood = nullptr;
     const Birth* birth = nullptr;
+    const Heat* heat = nullptr;
 };
 /// Presence and quantised values of all components of an entity but its references. Without `ruled`, with what the entity has itself: a
 /// client's entity.
