@@ -161,6 +161,25 @@ public:
         add_bundle(ids, {EntityFilter(with<Ts...>) && filter, priority});
     }
 
+    /// Registers a resource: while World::resources() of the server's world has a T, those of the clients' worlds have one. Components and
+    /// resources are of one list: 32 in all. They travel as components (ResourceValue) of one entity that the server makes
+    /// (Server::resource_entity), and clients show that entity, too.
+    template <class T>
+    ResourceBuilder<T> resource(const char* name) {
+        return ResourceBuilder<T>(add_resource<T>(name));
+    }
+    /// The same with functions instead of fields, which see a T: at most bytes_max (1..65536) bytes on the wire.
+    template <class T>
+    OpaqueBuilder resource(const char* name, u32 bytes_max, const OpaqueFunctions& functions) {
+        ComponentInfo* info = add_resource<T>(name);
+        info->opaque_bytes_max = bytes_max;
+        info->serialize = functions.serialize;
+        info->deserialize = functions.deserialize;
+        info->deserialize_in_place = functions.deserialize_in_place;
+        info->consume = functions.consume;
+        return OpaqueBuilder(info);
+    }
+
     /// Registers T as a typed message under a name that is unique among messages. A message may have no fields.
     ///
     ///     protocol.message<Hit>("hit", {.route = throng::Route::to_client}).field(&Hit::target).field(&Hit::damage);
@@ -206,6 +225,15 @@ public:
 
 private:
     ComponentInfo* add_component(const char* name, ComponentId id, std::size_t size_bytes);
+    template <class T>
+    ComponentInfo* add_resource(const char* name) {
+        static_assert(std::is_default_constructible_v<T> && std::is_copy_constructible_v<T> && std::is_copy_assignable_v<T>,
+                      "a resource is copied between the world and what is sent");
+        ComponentInfo* info = add_component(name, component_id<ResourceValue<T>>(), sizeof(ResourceValue<T>));
+        info->ensure_pool = [](World& world) { world.template pool<ResourceValue<T>>(); };
+        info->resource = resource_access<T>();
+        return info;
+    }
     void add_bundle(std::span<const ComponentId> ids, const ComponentRule& rule);
     MessageInfo* add_message(const char* name, u16 type);
     Impl* impl_;

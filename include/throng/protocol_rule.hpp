@@ -90,6 +90,44 @@ struct WireForm {
 inline constexpr u32 wire_form_bytes_max = 1024;
 inline constexpr u32 wire_form_alignment_max = 16;
 
+/// A resource of the server's world, as a component of the entity that stands for them on the wire. The value comes first.
+template <class T>
+struct ResourceValue {
+    T value{};
+};
+/// How a component that is a resource's value comes from the server's world and into a client's. All null: it is none.
+struct ResourceAccess {
+    u32 (*version)(const World&) = nullptr;
+    bool (*has)(const World&) = nullptr;
+    void (*publish)(World&, Entity) = nullptr;             // makes the entity's component as the resource is, or takes it away
+    void (*take)(World&, const void* component) = nullptr; // makes the resource as the component is
+    void (*clear)(World&) = nullptr;
+};
+template <class T>
+ResourceAccess resource_access() {
+    ResourceAccess access;
+    access.version = [](const World& world) { return world.resources().template version<T>(); };
+    access.has = [](const World& world) { return world.resources().template has<T>(); };
+    access.publish = [](World& world, Entity entity) {
+        const T* const value = world.resources().template get<T>();
+        if (!value)
+            world.template remove<ResourceValue<T>>(entity);
+        else if (auto* const there = world.template mut<ResourceValue<T>>(entity))
+            there->value = *value;
+        else
+            world.template add<ResourceValue<T>>(entity, ResourceValue<T>{*value});
+    };
+    access.take = [](World& world, const void* component) {
+        const T& value = static_cast<const ResourceValue<T>*>(component)->value;
+        if (T* const there = world.resources().template mut<T>())
+            *there = value;
+        else
+            world.resources().template emplace<T>(value);
+    };
+    access.clear = [](World& world) { world.resources().template remove<T>(); };
+    return access;
+}
+
 /// How a component with functions instead of fields travels.
 struct OpaqueFunctions {
     SerializeFn serialize = nullptr;
@@ -119,6 +157,7 @@ struct ComponentInfo : FieldList {
     DeserializeFn deserialize_in_place = nullptr;
     Error (*consume)(std::span<const std::byte> in) = nullptr;
     WireForm form;                         // fields are those of the type that travels
+    ResourceAccess resource;               // not null: it is a resource's value
     void (*ensure_pool)(World&) = nullptr; // creates the pool, so that type-erased access works
     bool once = false;                     // later changes are not sent
     ComponentRule rules[rules_max] = {};
@@ -159,6 +198,21 @@ template <class U>
 class ConvertedBuilder : public FieldBuilder<U, ConvertedBuilder<U>>, public RuleBuilder<ConvertedBuilder<U>> {
 public:
     explicit ConvertedBuilder(ComponentInfo* info) : FieldBuilder<U, ConvertedBuilder<U>>(info), RuleBuilder<ConvertedBuilder<U>>(info) {}
+};
+
+/// Returned by Protocol::resource; describes the fields of T in wire order.
+template <class T>
+class ResourceBuilder : public FieldBuilder<T, ResourceBuilder<T>> {
+public:
+    explicit ResourceBuilder(ComponentInfo* info) : FieldBuilder<T, ResourceBuilder<T>>(info), info_(info) {}
+    /// Clients get the value that it has at the end of the tick in which it is made, and hear of its end.
+    ResourceBuilder& once() {
+        info_->once = true;
+        return *this;
+    }
+
+private:
+    ComponentInfo* info_;
 };
 
 /// Returned by Protocol::opaque.

@@ -222,6 +222,9 @@ public:
 
     /// Network identity of a replicated entity; none before the first tick that saw it.
     NetId net_id(Entity entity) const;
+    /// The entity that resources travel with (Protocol::resource): made in the tick that finds one, destroyed in the tick that finds none.
+    /// Everyone sees it who may: a client whose list shows only what is on it (View::hide_all) needs View::show of it. Null without.
+    Entity resource_entity() const;
     /// True when the client is meant to see the entity as of the last tick.
     bool visible(ClientId client, Entity entity) const;
     /// Calls f(context, entity) for each entity that the client is meant to see, in no particular order.

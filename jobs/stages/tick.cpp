@@ -102,6 +102,8 @@ const TickReport& Server::tick(TimeUs now) {
         return report;
     state.now = now;
     ++state.tick;
+    if (state.layout.resources)
+        publish_resources(state);
     for (WorkerState& worker : state.workers)
         worker.counts = {};
     state.slots.resize(std::max<u32>(state.slots.size(), state.world.entity_slots()));

@@ -78,7 +78,27 @@ void Client::Impl::finish_message(Tick tick) {
         report_carried(tick);
 }
 
+/// Resources whose values the entity has end with it.
+void Client::Impl::drop_resources(Entity entity) {
+    for (u32 left = layout->resources; left && world.alive(entity); left &= left - 1) {
+        const ComponentInfo& info = *layout->components[std::countr_zero(left)].info;
+        if (world.dense_index(entity.entity_idx, info.id) != no_row)
+            drop_resource(info, entity.entity_idx);
+    }
+}
+
+/// An entity no longer has a resource's value. The one that has followed it may be here already.
+void Client::Impl::drop_resource(const ComponentInfo& info, u32 entity_idx) {
+    const PoolBase& pool = *world.pool_of(info.id);
+    for (u32 row = 0; row < pool.size(); ++row)
+        if (pool.owner(row) != entity_idx)
+            return info.resource.take(world, pool.row(row));
+    info.resource.clear(world);
+}
+
 void Client::Impl::end_entity(Entity entity, NetId id, Tick tick) {
+    if (layout->resources)
+        drop_resources(entity);
     if (rules && rules->despawn)
         rules->despawn({world, entity, id, tick, false, rules->despawn_context});
     else

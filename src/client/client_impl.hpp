@@ -110,6 +110,8 @@ struct Client::Impl final : ClientBackendSink {
     void clear_lane(HeldChunk& chunk, u32 lane, NetId occupant, Tick tick);
     Shown place_occupants(HeldChunk& chunk, const StagedSection& section, u64 lanes, Tick tick);
     void end_entity(Entity entity, NetId id, Tick tick);
+    void drop_resources(Entity entity);
+    void drop_resource(const ComponentInfo& info, u32 entity_idx);
     void spawn(u32 record, Tick tick);
     void finish_message(Tick tick);
     bool lasts(const NetRecord& record) const;
@@ -135,6 +137,7 @@ struct Client::Impl final : ClientBackendSink {
     }
     void note_structure(HeldChunk& chunk, const StagedSection& section, const ComponentChange* changes);
     void join_types(ComponentChange* changes) const;
+    void take_resources(const HeldChunk& chunk, const ComponentChange* changes, const Shown& shown);
     void restructure(const HeldChunk& chunk, const ComponentChange* changes, u64 lanes, Shown& shown);
     Signature<World::max_components> signature_of(u32 components) const;
     void drop_dead(const HeldChunk& chunk, Shown& shown) const;

@@ -184,6 +184,24 @@ void Client::Impl::apply_components(HeldChunk& chunk, const StagedSection& secti
         write_routed(chunk, section, tick);
     if (section.opaque_count > 0)
         apply_opaque(chunk, section, open, changes, shown, tick);
+    if (layout->resources)
+        take_resources(chunk, changes, shown);
+}
+
+/// New values of resources go to the world's. Opaque ones have gone there with their bytes.
+void Client::Impl::take_resources(const HeldChunk& chunk, const ComponentChange* changes, const Shown& shown) {
+    for (u32 left = layout->resources; left; left &= left - 1) {
+        const u32 c = static_cast<u32>(std::countr_zero(left));
+        const ComponentInfo& info = *layout->components[c].info;
+        const u64 lanes = shown.same | shown.fresh;
+        for (u64 m = changes[c].remove & ~changes[c].insert & lanes; m; m &= m - 1)
+            drop_resource(info, index[chunk.record[std::countr_zero(m)]].entity.entity_idx);
+        for (u64 m = layout->components[c].opaque ? 0 : changes[c].write & lanes; m; m &= m - 1) {
+            const u32 dense = world.dense_index(index[chunk.record[std::countr_zero(m)]].entity.entity_idx, info.id);
+            if (dense != no_row)
+                info.resource.take(world, world.pool_of(info.id)->row(dense));
+        }
+    }
 }
 
 /// What the records remember of insertions and removals.
@@ -458,6 +476,8 @@ void Client::Impl::patch_references(u32 target) {
             std::memcpy(row + info.fields[column.field].offset_bytes, &entity, sizeof entity);
         }
         pool.mark_changed(dense);
+        if (info.resource.take)
+            info.resource.take(world, row);
         world.changed_unannounced(holder, info.id);
     }
 }
@@ -492,6 +512,8 @@ void Client::Impl::apply_opaque(HeldChunk& chunk, const StagedSection& section, 
         const bool in_place = info.deserialize_in_place && !(changes[value.component].insert & lane);
         if ((in_place ? info.deserialize_in_place : info.deserialize)(pool.row(dense), scratch->bytes_of(value)) != Error::none)
             ++stats.unapplied_opaque;
+        else if (info.resource.take)
+            info.resource.take(world, pool.row(dense));
         pool.mark_changed(dense);
         world.changed_unannounced(entity, info.id);
     }

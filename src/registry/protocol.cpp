@@ -398,6 +398,8 @@ const char* Protocol::Impl::wrong_rules(u32 component) const {
         return "more than 8 rules";
     if (placed && (info.rule_count > 0 || info.once))
         return "the spatial component and Lasting have no rules, and are sent on change";
+    if (info.resource.version && info.rule_count > 0)
+        return "a resource has no rules";
     for (u32 r = 0; r < info.rule_count; ++r)
         if (info.rules[r].filter.wrong)
             return info.rules[r].filter.wrong;
@@ -460,6 +462,8 @@ void Protocol::Impl::add_of_type(u32 component) {
     }
     if (info.once)
         layout.once |= bit;
+    if (info.resource.version)
+        layout.resources |= bit;
     if (info.rule_count > 0 || info.once)
         layout.ruled |= bit;
     for (u32 r = 0; r < info.rule_count; ++r) {

@@ -253,6 +253,7 @@ private:
         info.deserialize_in_place = known->deserialize_in_place;
         info.consume = known->consume;
         info.form = known->form;
+        info.resource = known->resource;
         info.ensure_pool = known->ensure_pool;
     }
 

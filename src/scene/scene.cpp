@@ -10,7 +10,7 @@ namespace {
 
 // ---------------------------------------------------------------------------------------------------- save
 /// What is to be saved, in the order in which it was made.
-Error collect(const World& world, const SceneSaveOptions& options, Array<Entity>& entities, SceneReport& report) {
+Error collect(const World& world, const Protocol& protocol, const SceneSaveOptions& options, Array<Entity>& entities, SceneReport& report) {
     if (const Pool<Replicated>* const replicated = world.find_pool<Replicated>())
         for (u32 dense = 0; dense < replicated->size(); ++dense)
             entities.push_back(world.entity_at(replicated->owner(dense)));
@@ -22,6 +22,11 @@ Error collect(const World& world, const SceneSaveOptions& options, Array<Entity>
         entities.push_back(entity);
     }
     std::sort(entities.begin(), entities.end(), [](const Entity& a, const Entity& b) { return a.entity_id < b.entity_id; });
+    for (const ComponentInfo& component : protocol.components())
+        if (component.resource.version) { // the entity that resources travel with is not the game's
+            const auto has = [&](const Entity& entity) { return world.dense_index(entity.entity_idx, component.id) != no_row; };
+            entities.resize(static_cast<std::size_t>(std::remove_if(entities.begin(), entities.end(), has) - entities.begin()));
+        }
     entities.resize(static_cast<std::size_t>(std::unique(entities.begin(), entities.end()) - entities.begin()));
     if (entities.size() > options.entities_max) {
         ProblemText(report.problem).add("more entities than entities_max = ").add(u64{options.entities_max});
@@ -185,7 +190,7 @@ Error save_scene(const World& world, const Protocol& protocol, Array<std::byte>&
                  const SceneSaveOptions& options) {
     begin(report);
     out.clear();
-    Error error = collect(world, options, report.entities, report);
+    Error error = collect(world, protocol, options, report.entities, report);
     if (error == Error::none) {
         const Allocator& allocator = world.options().allocator;
         Array<u32> id_of_slot(allocator);

@@ -66,7 +66,7 @@ FieldKey::FieldKey(const ComponentInfo& component, u32 field) {
 i32 find_component(const Protocol& protocol, std::string_view name) {
     const std::span<const ComponentInfo> components = protocol.components();
     for (u32 c = 0; c < components.size(); ++c)
-        if (name == components[c].name)
+        if (name == components[c].name && !components[c].resource.version) // resources are not of scenes
             return static_cast<i32>(c);
     return -1;
 }

@@ -278,6 +278,8 @@ struct ServerState {
     Array<u8> fresh; // 1: mark has written
     // [chunk * component_count + component]: lanes that the rules of a ruled component keep from having it. Written by structure.
     Array<u64> denied;
+    Entity resource_entity;
+    u32 resource_versions[Protocol::component_count_max] = {}; // that its components are of
     Array<u64> once_due;       // entity_idx * 2^32 + component sent once: its value is taken at the end of structure
     Array<u64> touched_chunks; // bit per chunk; atomic OR in mark, cleared by capture
     Array<u64> dirty_chunks;   // bit per chunk: changed at this tick
@@ -353,6 +355,9 @@ struct ServerState {
             __atomic_fetch_or(&word, bit, __ATOMIC_RELAXED);
     }
 };
+
+/// Before the stages: what has changed of the world's resources goes to their entity.
+void publish_resources(ServerState& state);
 
 /// Lanes of `view` with state that the client has not acknowledged.
 inline u64 unacked(const ClientChunk& view, const Chunk& chunk, Tick now) {

@@ -1,5 +1,5 @@
 // An entity ends, or goes out of sight.
-#include "tests/conformance/state_support.hpp"
+#include "tests/conformance/rules_support.hpp"
 
 using namespace throng;
 using namespace conformance::state;
@@ -78,4 +78,29 @@ TEST_CASE("despawn/visibility_lose") {
     CHECK(peer.world->entity_count() == 4);
     CHECK(net.world.alive(by_view));
     CHECK(net.world.alive(by_layer));
+}
+
+TEST_CASE("despawn/resource") {
+    StateNet net = make_net([](Protocol& p) {
+        weather(p);
+        p.resource<Health>("everybody's health").field(&Health::hp);
+    });
+    auto& peer = net.join();
+    net.world.resources().emplace<Weather>(Weather{7, {}});
+    net.world.resources().emplace<Health>(Health{9, false});
+    net.agree();
+    CHECK(wind(peer) == 7);
+    net.world.resources().remove<Weather>();
+    net.agree();
+    CHECK(wind(peer) == -1);
+    REQUIRE(peer.world->resources().get<Health>());
+    CHECK(peer.world->resources().get<Health>()->hp == 9);
+    net.world.resources().remove<Health>();
+    net.agree();
+    CHECK_FALSE(peer.world->resources().get<Health>());
+    CHECK(peer.world->entity_count() == 0);
+    CHECK_FALSE(net.server.resource_entity());
+    net.world.resources().emplace<Weather>(Weather{8, {}});
+    net.agree();
+    CHECK(wind(peer) == 8);
 }

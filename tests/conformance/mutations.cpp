@@ -364,3 +364,17 @@ TEST_CASE("mutations/filtered") {
     CHECK(peer.world->alive(net.shown(peer, asleep)));
     CHECK(net.hp(peer, asleep) == -1);
 }
+
+TEST_CASE("mutations/resource") {
+    StateNet net = make_net([](Protocol& p) { weather(p); });
+    auto& peer = net.join();
+    net.world.resources().emplace<Weather>(Weather{7, {}});
+    net.agree();
+    const u32 version = peer.world->resources().version<Weather>();
+    net.world.resources().mut<Weather>()->wind = 8;
+    net.agree();
+    CHECK(wind(peer) == 8);
+    CHECK(peer.world->resources().version<Weather>() != version);
+    net.world.resources().mut<Weather>(); // and nothing
+    CHECK(net.state_bytes(10) == 0);
+}

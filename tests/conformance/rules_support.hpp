@@ -10,6 +10,11 @@ struct Indexed { // has a direct index
     int value = 0;
 };
 
+struct Weather { // a resource
+    int wind = 0;
+    Entity storm;
+};
+
 /// A net of a protocol that the function registers.
 template <class F>
 StateNet make_net(F&& registrations) {
@@ -30,6 +35,15 @@ inline throng::ComponentBuilder<Speed> speed(throng::Protocol& protocol) {
 /// Speed to a whole number.
 inline throng::ComponentBuilder<Speed> rough_speed(throng::Protocol& protocol) {
     return protocol.component<Speed>("rough speed").field(&Speed::x, throng::Range{-20, 20, 1}).field(&Speed::z, throng::Range{-20, 20, 1});
+}
+
+inline throng::ResourceBuilder<Weather> weather(throng::Protocol& protocol) {
+    return protocol.resource<Weather>("weather").field(&Weather::wind).field(&Weather::storm);
+}
+/// What a client's world has of it: -1 nothing.
+inline int wind(const StateNet::Peer& peer) {
+    const Weather* there = peer.world->resources().get<Weather>();
+    return there ? there->wind : -1;
 }
 
 } // namespace conformance::state

@@ -1,5 +1,5 @@
 // An entity comes into being, or into sight.
-#include "tests/conformance/state_support.hpp"
+#include "tests/conformance/rules_support.hpp"
 
 using namespace throng;
 using namespace conformance::state;
@@ -145,4 +145,20 @@ TEST_CASE("spawn/visibility_gain") {
     }
     CHECK(peer.world->entity_count() == Hidden::unsent + Hidden::sent);
     CHECK(peer.client->stats().despawns == 0);
+}
+
+TEST_CASE("spawn/resource") {
+    StateNet net = make_net([](Protocol& p) { weather(p); });
+    auto& peer = net.join();
+    net.agree();
+    CHECK(wind(peer) == -1);
+    CHECK_FALSE(net.server.resource_entity());
+    CHECK(net.state_bytes(10) == 0);
+    net.world.resources().emplace<Weather>(Weather{7, {}});
+    net.agree();
+    CHECK(wind(peer) == 7);
+    auto& late = net.join();
+    net.agree();
+    CHECK(wind(late) == 7);
+    CHECK(net.state_bytes(10) == 0);
 }

@@ -29,6 +29,19 @@ void register_heat(Protocol& protocol) {
 }
 // [/another_type]
 
+// [resource]
+struct Weather { float wind = 0; };
+void register_weather(Protocol& protocol) {
+    protocol.resource<Weather>("weather").field(&Weather::wind, Range{0, 50, 0.1});
+}
+void storm(World& world) {
+    if (Weather* weather = world.resources().mut<Weather>())
+        weather->wind = 40; // clients: world.resources().get<Weather>()
+    else
+        world.resources().emplace<Weather>(Weather{40});
+}
+// [/resource]
+
 // [rules]
 Error register_with_rules(Protocol& protocol) {
     const Range rough{-20, 20, 0.5}, exact{-20, 20, 0.001};
@@ -49,6 +62,7 @@ Error register_with_rules(Protocol& protocol) {
 TEST_CASE("guide: rules of components") {
     Protocol protocol;
     register_heat(protocol);
+    register_weather(protocol);
     REQUIRE_MESSAGE(register_with_rules(protocol) == Error::none, protocol.problem());
     World world, client_world;
     LoopbackNetwork network({.seed = 3});
@@ -66,7 +80,10 @@ TEST_CASE("guide: rules of components") {
         }
     };
     const Entity e = world.spawn(Velocity{1.234f, 0}, Mana{5}, Wizard{}, Origin{3}, Ammo{9}, Heat{20.5, {1}}, Replicated{});
+    storm(world);
     steps();
+    REQUIRE(client_world.resources().has<Weather>());
+    CHECK(client_world.resources().get<Weather>()->wind == 40);
     const Entity there = client.entity(server.net_id(e));
     CHECK(client_world.get<Velocity>(there)->x == 1);
     CHECK(client_world.get<Mana>(there)->points == 5);

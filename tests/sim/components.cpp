@@ -110,6 +110,7 @@ std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, boo
             .when(with<Hero> && any_of<Speed, Facing>)
             .when(with<Shy> && without<Link>, 1);
         protocol->component<Birth>("birth").field(&Birth::value).field(&Birth::serial).when(with<Vitals>).once();
+        protocol->resource<Weather>("weather").field(&Weather::wind).field(&Weather::seq);
         protocol->component_as("heat", pack, unpack).field(&WireHeat::tenths).field(&WireHeat::seq).when(without<Shy>);
     }
     if (protocol->finish() != Error::none) {

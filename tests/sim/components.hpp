@@ -48,6 +48,11 @@ struct Heat { // travels as whole tenths
     throng::u32 seq = 0;
     bool operator==(const Heat&) const = default;
 };
+struct Weather { // a resource
+    int wind = 0;
+    throng::u32 seq = 0;
+    bool operator==(const Weather&) const = default;
+};
 struct Hero {}; // of the rules alone
 struct Shy {};
 
@@ -55,7 +60,8 @@ inline constexpr double map_edge = 200;                // +- on both axes
 inline constexpr throng::u32 note_bytes_max = 3000;    // more than a packet
 inline constexpr throng::u32 sequenced_components = 7; // Place, Vitals, Facing, Link, Note, Mood, Heat
 
-/// `lasting`: with Lasting, too. `ruled`: with Mood and Birth, which have rules, and Heat, which travels as another type.
+/// `lasting`: with Lasting, too. `ruled`: with Mood and Birth, which have rules, Heat, which travels as another
+/// type, and Weather, a resource.
 std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {}, bool lasting = false, bool ruled = false);
 
 /// Two sets of rules under which clients must show what they show without any: functions that write the components themselves (of some

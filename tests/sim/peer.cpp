@@ -120,6 +120,7 @@ void Peer::check(Tick tick) {
         }
         check_entity(entity, net, tick);
     }
+    check_resource();
     for (auto& [net, seen] : seen_) {
         if (seen.shown && !seen.now) {
             if (seen.lasting && truth_.find(tick, net))
@@ -130,6 +131,18 @@ void Peer::check(Tick tick) {
         }
         seen.shown = seen.now;
     }
+}
+
+/// The world's resource is what the entity says that stands for it; while there are two of them, what one says.
+void Peer::check_resource() {
+    const Weather* const weather = world.resources().get<Weather>();
+    u32 holders = 0, same = 0;
+    world.each<ResourceValue<Weather>>([&](const ResourceValue<Weather>& there) {
+        ++holders;
+        same += weather && there.value == *weather;
+    });
+    if (holders > 0 ? same == 0 : weather != nullptr)
+        failure_.report("client %u has another resource than the %u entities that stand for it", name, holders);
 }
 
 void Peer::check_entity(Entity entity, NetId net, Tick tick) {

@@ -69,6 +69,7 @@ private:
     throng::ClientConfig listening(throng::ClientConfig config);
     static void on_userdata(void* context, throng::Tick tick, throng::Bytes data);
     void check(throng::Tick tick);
+    void check_resource();
     void check_entity(throng::Entity entity, throng::NetId net, throng::Tick tick);
     void check_link(throng::NetId net, throng::Tick confirmed, const EntityTruth& truth, throng::u32 index, throng::Entity shown);
     bool was_visible(throng::Tick tick, throng::NetId net) const;

@@ -27,6 +27,16 @@ void RuledActions::change_heat(Entity entity) {
     *world_.mut<Heat>(entity) = {random_.between(0, 1000), ++sequence_};
 }
 
+void RuledActions::change_weather() {
+    Resources& resources = world_.resources();
+    if (random_.chance(0.3))
+        resources.remove<Weather>();
+    else if (Weather* weather = resources.mut<Weather>())
+        *weather = {random_.range(-9, 9), ++sequence_};
+    else
+        resources.emplace<Weather>(Weather{random_.range(-9, 9), ++sequence_});
+}
+
 void RuledActions::change_birth(Entity entity) {
     if (Birth* birth = world_.mut<Birth>(entity))
         birth->value = random_.range(0, 1 << 20);
@@ -37,7 +47,9 @@ void RuledActions::change_birth(Entity entity) {
 void RuledActions::perform() {
     const u32 slot = random_.below(std::max(1u, world_.entity_slots()));
     const Entity entity = slot < world_.entity_slots() ? world_.entity_at(slot) : Entity{};
-    const u32 kind = random_.below(15);
+    const u32 kind = random_.below(16);
+    if (kind == 15)
+        return change_weather();
     if (!world_.alive(entity))
         return;
     switch (kind) {

@@ -18,6 +18,7 @@ private:
     void toggle(throng::Entity entity);
     void change_mood(throng::Entity entity);
     void change_heat(throng::Entity entity);
+    void change_weather();
     void change_birth(throng::Entity entity);
 
     Random random_;

@@ -52,6 +52,8 @@ u64 fingerprint(const World& world, Entity entity, const Ruled* ruled) {
         add(9, birth->value, birth->serial);
     if (const Heat* heat = ruled ? ruled->heat : world.get<Heat>(entity))
         add(10, std::lround(heat->kelvin * 10), heat->seq);
+    if (const auto* weather = world.get<ResourceValue<Weather>>(entity))
+        add(11, weather->value.wind, weather->value.seq);
     return hash;
 }
 

@@ -1,0 +1,35 @@
+// Resources of the server's world become components of one entity, which then go the way of all components.
+#include "src/server/state.hpp"
+#include <bit>
+
+namespace throng {
+
+void publish_resources(ServerState& state) {
+    World& world = state.world;
+    Entity& entity = state.resource_entity;
+    bool any = false;
+    const bool anew = !world.alive(entity); // never made, or the host has ended it
+    for (u32 left = state.layout.resources; left; left &= left - 1) {
+        const u32 c = static_cast<u32>(std::countr_zero(left));
+        const ResourceAccess& resource = state.layout.components[c].info->resource;
+        const bool has = resource.has(world);
+        any |= has;
+        const u32 version = resource.version(world);
+        if (!anew && version == state.resource_versions[c])
+            continue;
+        if (has && !world.alive(entity))
+            entity = world.spawn(Replicated{});
+        if (!world.alive(entity))
+            continue; // nothing to publish, or entities_max: tried again
+        resource.publish(world, entity);
+        state.resource_versions[c] = version;
+    }
+    if (!any && world.alive(entity))
+        world.destroy(entity);
+}
+
+Entity Server::resource_entity() const {
+    return state_->world.alive(state_->resource_entity) ? state_->resource_entity : Entity{};
+}
+
+} // namespace throng
