@@ -27,8 +27,6 @@ struct Column {
     u8 width_bits = 5;        // bits that a width takes on the wire: 5, 6 or 7
     u8 angle_bits = 0;        // > 0: differences wrap modulo 2^angle_bits
     i8 spatial_axis = -1;     // 0 or 1: relative to the chunk's origin
-    i8 group = -1;            // of Layout::groups; -1: coded by itself
-    u8 position = 0;          // in the group
     i16 velocity_column = -1; // >= 0: extrapolated by that column ...
     bool unknown = false;     // of a server's protocol: this build lacks the field
     i64 velocity_factor = 0;  // ... base + ((velocity * age * velocity_factor) >> 16)
@@ -73,6 +71,9 @@ struct Layout {
     static constexpr u32 group_count_max = column_count_max / 4 + 1;
     ColumnGroup groups[group_count_max]; // of columns of 32, then of 16 bits, in the order of rows
     u32 group_count = 0;
+    GroupColumn grouped[column_count_max];          // by column; those in no group are coded by themselves
+    u16 column_ends[Protocol::component_count_max]; // by component
+    u32 in_groups = 0;                              // bit i: all columns of component i are
     i32 spatial_component = -1;                   // index, or -1
     i32 lasting_component = -1;                   // of Lasting, or -1
     u32 unknown = 0;                              // bit i: component i of a server's protocol, which this build lacks

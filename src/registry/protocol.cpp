@@ -28,12 +28,16 @@ static void group_columns(Layout& layout, u32 element_bytes) {
         }
         ++placed;
         ColumnGroup& group = layout.groups[layout.group_count - 1];
-        column.group = static_cast<i8>(layout.group_count - 1);
-        column.position = static_cast<u8>((column.row_offset_bytes - group.offset_bytes) / element_bytes);
+        GroupColumn& grouped = layout.grouped[i];
+        grouped.group = static_cast<i16>(layout.group_count - 1);
+        const u32 first_byte = column.row_offset_bytes - group.offset_bytes;
+        grouped.bytes = static_cast<u16>(((1u << element_bytes) - 1) << first_byte);
+        grouped.position = static_cast<u8>(first_byte / element_bytes);
+        grouped.element_bytes = static_cast<u8>(element_bytes);
         if (element_bytes == 2) {
             const u32 bits = column.angle_bits != 0 ? column.angle_bits : 16u;
-            group.half[column.position] = static_cast<u16>(1u << (bits - 1));
-            group.mask[column.position] = static_cast<u16>((1u << bits) - 1);
+            group.half[grouped.position] = static_cast<u16>(1u << (bits - 1));
+            group.mask[grouped.position] = static_cast<u16>((1u << bits) - 1);
         }
     }
 }
@@ -41,25 +45,36 @@ static void group_columns(Layout& layout, u32 element_bytes) {
 /// Columns that one kernel call can do together. One whose velocity is not in its group of 16-bit columns is coded by itself.
 static void make_groups(Layout& layout) {
     layout.group_count = 0;
-    for (Column& column : layout.columns)
-        column.group = -1;
+    for (GroupColumn& column : layout.grouped)
+        column = {};
     layout.row_bytes = std::max(layout.row_bytes, 16u);
     group_columns(layout, 4);
     group_columns(layout, 2);
     for (u32 i = 0; i < layout.column_count; ++i) {
-        Column& column = layout.columns[i];
-        if (column.group < 0 || column.velocity_column < 0)
+        const Column& column = layout.columns[i];
+        GroupColumn& grouped = layout.grouped[i];
+        if (grouped.group < 0 || column.velocity_column < 0)
             continue;
-        const Column& velocity = layout.columns[column.velocity_column];
-        if (velocity.group != column.group || column.element_bytes != 2) {
-            column.group = -1;
+        const GroupColumn& velocity = layout.grouped[column.velocity_column];
+        if (velocity.group != grouped.group || column.element_bytes != 2) {
+            grouped.group = -1;
             continue;
         }
-        ColumnGroup& group = layout.groups[column.group];
-        group.velocity[2 * column.position] = static_cast<u8>(2 * velocity.position);
-        group.velocity[2 * column.position + 1] = static_cast<u8>(2 * velocity.position + 1);
-        group.factor_low[column.position] = static_cast<u16>(column.velocity_factor);
-        group.factor_high[column.position] = static_cast<u16>(static_cast<u64>(column.velocity_factor) >> 16);
+        ColumnGroup& group = layout.groups[grouped.group];
+        group.velocity[2 * grouped.position] = static_cast<u8>(2 * velocity.position);
+        group.velocity[2 * grouped.position + 1] = static_cast<u8>(2 * velocity.position + 1);
+        group.factor_low[grouped.position] = static_cast<u16>(column.velocity_factor);
+        group.factor_high[grouped.position] = static_cast<u16>(static_cast<u64>(column.velocity_factor) >> 16);
+    }
+    layout.in_groups = 0;
+    for (u32 c = 0; c < layout.component_count; ++c) {
+        const LayoutComponent& component = layout.components[c];
+        const u32 end = component.first_column + component.column_count;
+        layout.column_ends[c] = static_cast<u16>(end);
+        bool all = !component.opaque;
+        for (u32 i = component.first_column; i < end; ++i)
+            all &= layout.grouped[i].group >= 0;
+        layout.in_groups |= static_cast<u32>(all) << c;
     }
 }
 

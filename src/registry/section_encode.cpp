@@ -155,10 +155,21 @@ public:
             encode_occupants<Wide>(writer);
         const auto bits = [&] { return static_cast<u32>(writer.bit_count()) + (Wide ? 8 * noise.bytes : 0); };
         u32 before = bits();
-        for (u32 component = 0; component < layout_.component_count; ++component) {
+        for (u32 component = 0; component < layout_.component_count;) {
+            if (const u32 count = Wide ? 0 : values_only(component)) {
+                const GroupComponents components{.columns = layout_.grouped,
+                                                 .first_column = layout_.components[component].first_column,
+                                                 .ends = layout_.column_ends + component,
+                                                 .count = count};
+                kernels_.put_values(writer, components, codes_, lanes_.count, component_bits + component);
+                component += count;
+                before = bits();
+                continue;
+            }
             encode_component<Wide>(writer, component);
             component_bits[component] = bits() - before;
             before += component_bits[component];
+            ++component;
         }
         writer.align();
         for (u32 rest = opaque_listed_; rest != 0; rest &= rest - 1) {
@@ -188,10 +199,22 @@ private:
             differs = static_cast<T>(differs | (load<T>(rows.current[i], offset_bytes) ^ load<T>(rows.base[i], offset_bytes)));
         return differs != 0;
     }
+    /// How many components from `first` on have nothing but values to say in a delta, as they nearly always do: every lane has them, and
+    /// had them, and their columns are in groups.
+    u32 values_only(u32 first) const {
+        if (full_)
+            return 0;
+        u32 c = first;
+        while (c < layout_.component_count && (layout_.in_groups >> c & 1) != 0 &&
+               input_.baseline->headers[c] == &input_.current.headers[c] && (lanes_.mask & ~input_.current.headers[c].present) == 0)
+            ++c;
+        return c - first;
+    }
     /// Whether a lane's value in a delta is another than in the baseline.
-    bool differs(const Column& column) {
-        if (column.group >= 0)
-            return group_differs(column);
+    bool differs(u32 index) {
+        if (layout_.grouped[index].group >= 0)
+            return group_differs(layout_.grouped[index]);
+        const Column& column = layout_.columns[index];
         switch (column.element_bytes) {
         case 2:
             return any_differs<u16>(column.row_offset_bytes);
@@ -202,10 +225,7 @@ private:
         }
     }
     /// Of a column in a group, also in a full section: whether lanes differ.
-    bool group_differs(const Column& column) const {
-        const GroupCodes& codes = codes_[column.group];
-        return column.element_bytes == 2 ? codes.narrow.differs[column.position] != 0 : codes.wide.differs[column.position] != 0;
-    }
+    bool group_differs(const GroupColumn& column) const { return (codes_[column.group].differing & column.bytes) != 0; }
 
     template <bool Wide>
     void encode_occupants(BitWriter& writer) {
@@ -285,16 +305,6 @@ private:
         const BlockHeader& current = input_.current.headers[component];
         const BlockHeader& base = full_ ? no_lanes : *input_.baseline->headers[component];
         const u64 lanes = lanes_.mask;
-        if (!Wide && &base == &current && !info.opaque && (lanes & ~current.present) == 0) { // nearly always: values only
-            u32 i = info.first_column;
-            const u32 end = i + info.column_count;
-            while (i < end && !differs(layout_.columns[i]))
-                ++i;
-            writer.put(i < end, i < end ? 2 : 1);
-            if (i < end)
-                encode_columns<Wide>(writer, info);
-            return;
-        }
         const u64 present = current.present & lanes, base_present = base.present & lanes;
         u64 counter[2] = {0, 0}, base_counter[2] = {0, 0};
         for (u32 plane = 0; plane < 2; ++plane) {
@@ -318,7 +328,7 @@ private:
             listed = present != 0;
         else
             for (u32 i = info.first_column; !listed && i < info.first_column + info.column_count; ++i)
-                listed = differs(layout_.columns[i]);
+                listed = differs(i);
         if (!listed) {
             writer.put(0, 1);
             return;
@@ -353,29 +363,25 @@ private:
     template <bool Wide>
     void encode_columns(BitWriter& writer, const LayoutComponent& info) {
         for (u32 i = info.first_column; i < info.first_column + info.column_count; ++i) {
-            const Column& column = layout_.columns[i];
-            if (!Wide && column.group >= 0)
-                encode_group_column(writer, column);
+            if (!Wide && layout_.grouped[i].group >= 0)
+                encode_group_column(writer, layout_.grouped[i], layout_.columns[i].width_bits);
             else
-                encode_column<Wide>(writer, column, all_rows());
+                encode_column<Wide>(writer, layout_.columns[i], all_rows());
         }
     }
 
     /// A column of all lanes whose codes are there.
-    void encode_group_column(BitWriter& writer, const Column& column) {
-        const GroupCodes& codes = codes_[column.group];
-        const u32 position = column.position;
+    void encode_group_column(BitWriter& writer, const GroupColumn& column, u32 width_bits) {
         if (full_) {
+            const GroupCodes& codes = codes_[column.group];
             const bool equal = !group_differs(column);
             writer.put(equal, 1);
             if (equal)
-                return put_number(writer, column.element_bytes == 2 ? codes.narrow.codes[position][0] : codes.wide.codes[position][0],
-                                  column.width_bits);
+                return put_number(writer,
+                                  column.element_bytes == 2 ? codes.narrow.codes[column.position][0] : codes.wide.codes[column.position][0],
+                                  width_bits);
         }
-        if (column.element_bytes == 2)
-            kernels_.put_codes16(writer, codes.narrow, position, lanes_.count);
-        else
-            kernels_.put_codes32(writer, codes.wide, position, lanes_.count);
+        kernels_.put_codes(writer, column, codes_, lanes_.count);
     }
 
     template <bool Wide>

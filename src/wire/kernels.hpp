@@ -51,14 +51,30 @@ struct GroupRows {
 template <class Code>
 struct CodesOf {
     static constexpr u32 positions = 16 / sizeof(Code);
-    alignas(32) Code codes[positions][64];
-    u64 nonzero[positions];              // bit i: the i-th listed lane's code is not 0
-    alignas(16) Code any[positions];     // OR of the codes
-    alignas(16) Code differs[positions]; // OR of what differs between the value and its base; without base, between lanes
+    alignas(32) Code codes[positions][64]; // unset where all codes of a position are 0; beyond the last lane up to a multiple of 8: any
+    alignas(16) Code any[positions];       // OR of the codes
 };
-union GroupCodes {
-    CodesOf<u16> narrow;
-    CodesOf<u32> wide; // 32-bit elements
+struct GroupCodes {
+    union {
+        CodesOf<u16> narrow;
+        CodesOf<u32> wide; // 32-bit elements
+    };
+    u16 differing; // bit i: byte i of the 16 differs between a lane's value and its base; without base, between lanes
+};
+
+/// A column of a group.
+struct GroupColumn {
+    i16 group = -1; // -1: the column is in no group
+    u16 bytes = 0;  // which of the group's 16, as in GroupCodes::differing
+    u8 position = 0;
+    u8 element_bytes = 2;
+};
+/// Components whose columns are all in groups, one after another.
+struct GroupComponents {
+    const GroupColumn* columns = nullptr; // of all components
+    u32 first_column = 0;                 // of the first one
+    const u16* ends = nullptr;            // for each, where its columns end
+    u32 count = 0;
 };
 
 /// Every array has 64 elements, and none overlaps another.
@@ -66,8 +82,10 @@ struct Kernels {
     /// Codes of all columns of a group at once.
     void (*find_codes)(const ColumnGroup& group, const GroupRows& rows, GroupCodes& out);
     /// Writes one column of a group, as put_column16 and put_column32 do.
-    void (*put_codes16)(BitWriter& writer, const CodesOf<u16>& codes, u32 position, u32 count);
-    void (*put_codes32)(BitWriter& writer, const CodesOf<u32>& codes, u32 position, u32 count);
+    void (*put_codes)(BitWriter& writer, const GroupColumn& column, const GroupCodes* codes, u32 count);
+    /// Writes components of a delta section of which all lanes have what they had at the baseline (docs/wire.md 2.2: values only), and
+    /// how many bits each took.
+    void (*put_values)(BitWriter& writer, const GroupComponents& components, const GroupCodes* codes, u32 count, u32* bits);
     /// Writes a column (width, form and codes; docs/wire.md 2.2) of at least one lane.
     void (*put_column16)(BitWriter& writer, const ColumnInput& column);
     void (*put_column32)(BitWriter& writer, const ColumnInput& column);

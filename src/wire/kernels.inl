@@ -200,39 +200,50 @@ void put_dense(BitWriter& out, const Code* codes, u32 count, u32 width) {
     out = writer;
 }
 
-/// Width, form and codes of a column.
+/// Width, form and codes of a column whose codes are not all 0, from eight listed lanes' codes on up to a multiple of 8.
 template <class Code>
-inline void put_found(BitWriter& writer, const Codes& found, const Code* codes, u32 count, u32 width_bits) {
-    if (found.largest == 0) {
-        writer.put(0, width_bits);
-        return;
-    }
+[[gnu::always_inline]] inline void put_found(BitWriter& writer, const Codes& found, const Code* codes, u32 count, u32 width_bits) {
     const u32 width = 64 - static_cast<u32>(__builtin_clzll(found.largest));
     const u32 coded = static_cast<u32>(__builtin_popcountll(found.nonzero));
     const bool sparse = count + coded * width < count * width;
     const u64 head = width | static_cast<u64>(sparse) << width_bits;
+    if (sparse) {
+        writer.put(head, width_bits + 1u);
+        writer.put(found.nonzero, count);
+        for (u64 rest = found.nonzero; rest != 0; rest &= rest - 1)
+            writer.put(codes[__builtin_ctzll(rest)], width);
+        return;
+    }
     if constexpr (sizeof(Code) == 2) {
-        if (!sparse && count <= 8 && width <= 7) { // all in one word
+        if (count <= 8) {
             u64 low, high;
             __builtin_memcpy(&low, codes, 8);
             __builtin_memcpy(&high, codes + 4, 8);
-            const u64 merged = (merge4(low, width) | merge4(high, width) << (4 * width)) & low_bits(count * width);
-            return writer.put(head | merged << (width_bits + 1), width_bits + 1u + count * width);
+            const u32 bits = count * width;
+            if (width <= 7) { // all in one word
+                const u64 merged = (merge4(low, width) | merge4(high, width) << (4 * width)) & low_bits(bits);
+                return writer.put(head | merged << (width_bits + 1), width_bits + 1u + bits);
+            }
+            writer.put(head, width_bits + 1u);
+            const u32 first = bits < 4 * width ? bits : 4 * width;
+            writer.put(merge4(low, width) & low_bits(first), first);
+            writer.put(merge4(high, width) & low_bits(bits - first), bits - first);
+            return;
         }
     }
     writer.put(head, width_bits + 1u);
-    if (sparse)
-        writer.put(found.nonzero, count);
-    if (!sparse)
-        return put_dense(writer, codes, count, width);
-    for (u64 rest = found.nonzero; rest != 0; rest &= rest - 1)
-        writer.put(codes[__builtin_ctzll(rest)], width);
+    BitWriter copy = writer; // so that nobody has the address of the writer, which stays in registers
+    put_dense(copy, codes, count, width);
+    writer = copy;
 }
 
 template <class Code>
 void put_column(BitWriter& writer, const ColumnInput& in) {
     alignas(16) Code codes[lanes_all_count];
-    put_found(writer, find_codes(in, codes), codes, in.count, in.width_bits);
+    const Codes found = find_codes(in, codes);
+    if (found.largest == 0)
+        return writer.put(0, in.width_bits);
+    put_found(writer, found, codes, in.count, in.width_bits);
 }
 
 void put_column16(BitWriter& writer, const ColumnInput& in) {
@@ -245,11 +256,77 @@ void put_column64(BitWriter& writer, const ColumnInput& in) {
     put_column<u64>(writer, in);
 }
 
-void put_codes16(BitWriter& writer, const CodesOf<u16>& found, u32 position, u32 count) {
-    put_found(writer, {found.any[position], found.nonzero[position]}, found.codes[position], count, width_bits16);
+// Which of the first `count` codes are not 0.
+inline u64 nonzero_codes(const u16* codes, u32 count) {
+    u64 nonzero = 0;
+#if defined(__SSE4_1__)
+    for (u32 i = 0; i < count; i += 8) {
+        const __m128i zeros = _mm_cmpeq_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(codes + i)), _mm_setzero_si128());
+        nonzero |= static_cast<u64>(~_mm_movemask_epi8(_mm_packs_epi16(zeros, zeros)) & 0xff) << i;
+    }
+#else
+    for (u32 i = 0; i < count; ++i)
+        nonzero |= static_cast<u64>(codes[i] != 0) << i;
+#endif
+    return nonzero & low_bits(count);
 }
-void put_codes32(BitWriter& writer, const CodesOf<u32>& found, u32 position, u32 count) {
-    put_found(writer, {found.any[position], found.nonzero[position]}, found.codes[position], count, width_bits32);
+inline u64 nonzero_codes(const u32* codes, u32 count) {
+    u64 nonzero = 0;
+#if defined(__SSE4_1__)
+    for (u32 i = 0; i < count; i += 4) {
+        const __m128i zeros = _mm_cmpeq_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(codes + i)), _mm_setzero_si128());
+        nonzero |= static_cast<u64>(~_mm_movemask_ps(_mm_castsi128_ps(zeros)) & 0xf) << i;
+    }
+#else
+    for (u32 i = 0; i < count; ++i)
+        nonzero |= static_cast<u64>(codes[i] != 0) << i;
+#endif
+    return nonzero & low_bits(count);
+}
+
+template <class Code>
+[[gnu::always_inline]] inline void put_codes_of(BitWriter& writer, const CodesOf<Code>& found, u32 position, u32 count, u32 width_bits) {
+    const Code any = found.any[position];
+    if (any == 0)
+        return writer.put(0, width_bits);
+    const Code* const codes = found.codes[position];
+    put_found(writer, {any, nonzero_codes(codes, count)}, codes, count, width_bits);
+}
+
+[[gnu::always_inline]] inline void put_group_column(BitWriter& writer, const GroupColumn& column, const GroupCodes* codes, u32 count) {
+    const GroupCodes& found = codes[column.group];
+    if (column.element_bytes == 2)
+        put_codes_of(writer, found.narrow, column.position, count, width_bits16);
+    else
+        put_codes_of(writer, found.wide, column.position, count, width_bits32);
+}
+
+void put_codes(BitWriter& writer, const GroupColumn& column, const GroupCodes* codes, u32 count) {
+    put_group_column(writer, column, codes, count);
+}
+
+void put_values(BitWriter& out, const GroupComponents& components, const GroupCodes* codes, u32 count, u32* bits) {
+    BitWriter writer = out; // a local copy stays in registers
+    u32 before = static_cast<u32>(writer.bit_count());
+    const GroupColumn* column = components.columns + components.first_column;
+    for (u32 c = 0; c < components.count; ++c) {
+        const GroupColumn* const end = components.columns + components.ends[c];
+        bool listed = false;
+        for (const GroupColumn* each = column; each != end; ++each)
+            listed |= (codes[each->group].differing & each->bytes) != 0;
+        if (listed) {
+            writer.put(1, 2); // no structure
+            for (; column != end; ++column)
+                put_group_column(writer, *column, codes, count);
+        } else {
+            writer.put(0, 1);
+            column = end;
+        }
+        const u32 now = static_cast<u32>(writer.bit_count());
+        bits[c] = now - before;
+        before = now;
+    }
+    out = writer;
 }
 
 #if defined(__SSE4_1__)
@@ -281,8 +358,13 @@ inline void transpose8(__m128i (&v)[8]) {
         }
 }
 
+// Bit i: byte i is not 0.
+inline u16 bytes_set(__m128i value) {
+    return static_cast<u16>(~_mm_movemask_epi8(_mm_cmpeq_epi8(value, _mm_setzero_si128())));
+}
+
 template <bool Full>
-inline void find_codes16(const ColumnGroup& group, const GroupRows& rows, CodesOf<u16>& out) {
+inline void find_codes16(const ColumnGroup& group, const GroupRows& rows, GroupCodes& out) {
     const __m128i half = load16(group.half), mask = load16(group.mask), velocity_bytes = load16(group.velocity);
     // Bits 16..31 of velocity * scale: a signed high half, and a low half of the rest, which makes up for the sign.
     __m128i scale_low = _mm_setzero_si128(), scale_high = _mm_setzero_si128();
@@ -316,68 +398,68 @@ inline void find_codes16(const ColumnGroup& group, const GroupRows& rows, CodesO
         }
         transpose8(code);
         for (u32 p = 0; p < 8; ++p)
-            store16(&out.codes[p][i], code[p]);
-        const u32 listed = static_cast<u32>(low_bits(rows.count - i < 8 ? rows.count - i : 8));
-        for (u32 p = 0; p < 8; p += 2) {
-            const __m128i zeros =
-                _mm_packs_epi16(_mm_cmpeq_epi16(code[p], _mm_setzero_si128()), _mm_cmpeq_epi16(code[p + 1], _mm_setzero_si128()));
-            const u32 set = ~static_cast<u32>(_mm_movemask_epi8(zeros));
-            out.nonzero[p] = (i == 0 ? 0 : out.nonzero[p]) | static_cast<u64>(set & listed) << i;
-            out.nonzero[p + 1] = (i == 0 ? 0 : out.nonzero[p + 1]) | static_cast<u64>(set >> 8 & listed) << i;
-        }
+            store16(&out.narrow.codes[p][i], code[p]);
     }
-    store16(out.any, any);
-    store16(out.differs, differs);
+    store16(out.narrow.any, any);
+    out.differing = bytes_set(differs);
 }
 
+// Columns of 32 bits rest more often than not: whether anything differs is asked first.
 template <bool Full>
-inline void find_codes32(const ColumnGroup& group, const GroupRows& rows, CodesOf<u32>& out) {
+inline void find_codes32(const ColumnGroup& group, const GroupRows& rows, GroupCodes& out) {
     const std::byte* const current = rows.current + group.offset_bytes;
-    const __m128i first = load16_unaligned(current + rows.lanes[0] * rows.row_bytes);
+    const auto value_of = [&](u32 lane) { return load16_unaligned(current + lane * rows.row_bytes); };
+    const auto base_of = [&](u32 lane) { return load16_unaligned(rows.base[lane] + group.offset_bytes); };
+    const __m128i first = value_of(rows.lanes[0]);
     __m128i any = _mm_setzero_si128(), differs = _mm_setzero_si128();
-    u64 nonzero[4] = {};
+    for (u32 i = 0; i < rows.count; ++i) {
+        const u32 lane = rows.lanes[i];
+        differs = _mm_or_si128(differs, _mm_xor_si128(value_of(lane), Full ? first : base_of(lane)));
+    }
+    out.differing = bytes_set(differs);
+    if (!Full && out.differing == 0) {
+        store16(out.wide.any, any);
+        return;
+    }
     for (u32 i = 0; i < rows.count; i += 4) {
         __m128i code[4];
         for (u32 k = 0; k < 4; ++k) {
             const u32 lane = rows.lanes[i + k];
-            const __m128i value = load16_unaligned(current + lane * rows.row_bytes);
-            __m128i difference = value, base = first;
-            if (!Full) {
-                base = load16_unaligned(rows.base[lane] + group.offset_bytes);
-                difference = _mm_sub_epi32(value, base);
-            }
-            differs = _mm_or_si128(differs, _mm_xor_si128(value, base));
+            const __m128i difference = Full ? value_of(lane) : _mm_sub_epi32(value_of(lane), base_of(lane));
             code[k] = _mm_xor_si128(_mm_add_epi32(difference, difference), _mm_srai_epi32(difference, 31));
             any = _mm_or_si128(any, code[k]);
         }
         const __m128i low01 = _mm_unpacklo_epi32(code[0], code[1]), low23 = _mm_unpacklo_epi32(code[2], code[3]);
         const __m128i high01 = _mm_unpackhi_epi32(code[0], code[1]), high23 = _mm_unpackhi_epi32(code[2], code[3]);
-        const __m128i columns[4] = {_mm_unpacklo_epi64(low01, low23), _mm_unpackhi_epi64(low01, low23), _mm_unpacklo_epi64(high01, high23),
-                                    _mm_unpackhi_epi64(high01, high23)};
-        const u32 listed = static_cast<u32>(low_bits(rows.count - i < 4 ? rows.count - i : 4));
-        for (u32 p = 0; p < 4; ++p) {
-            store16(&out.codes[p][i], columns[p]);
-            const __m128i zeros = _mm_cmpeq_epi32(columns[p], _mm_setzero_si128());
-            nonzero[p] |= static_cast<u64>(~static_cast<u32>(_mm_movemask_ps(_mm_castsi128_ps(zeros))) & listed) << i;
-        }
+        store16(&out.wide.codes[0][i], _mm_unpacklo_epi64(low01, low23));
+        store16(&out.wide.codes[1][i], _mm_unpackhi_epi64(low01, low23));
+        store16(&out.wide.codes[2][i], _mm_unpacklo_epi64(high01, high23));
+        store16(&out.wide.codes[3][i], _mm_unpackhi_epi64(high01, high23));
     }
-    __builtin_memcpy(out.nonzero, nonzero, sizeof(nonzero));
-    store16(out.any, any);
-    store16(out.differs, differs);
+    store16(out.wide.any, any);
 }
 #else
+// Bytes of a difference at a position, as bits.
+template <class Code>
+inline u32 bytes_set(Code difference, u32 position) {
+    u32 set = 0;
+    for (u32 byte = 0; byte < sizeof(Code); ++byte)
+        set |= static_cast<u32>((difference >> 8 * byte & 0xff) != 0) << (position * sizeof(Code) + byte);
+    return set;
+}
+
 template <bool Full>
-inline void find_codes16(const ColumnGroup& group, const GroupRows& rows, CodesOf<u16>& out) {
+inline void find_codes16(const ColumnGroup& group, const GroupRows& rows, GroupCodes& out) {
+    u32 differing = 0;
     for (u32 p = 0; p < 8; ++p) {
-        out.nonzero[p] = 0;
-        out.any[p] = out.differs[p] = 0;
+        u16 any = 0;
         const u32 scale = (group.factor_low[p] | static_cast<u32>(group.factor_high[p]) << 16) * rows.age;
         const u16 first = element<u16>(rows.current + rows.lanes[0] * rows.row_bytes, group.offset_bytes + 2 * p);
         for (u32 i = 0; i < rows.count; ++i) {
             const u32 lane = rows.lanes[i];
             const u16 value = element<u16>(rows.current + lane * rows.row_bytes, group.offset_bytes + 2 * p);
             u16 base = Full ? first : element<u16>(rows.base[lane], group.offset_bytes + 2 * p);
-            out.differs[p] = static_cast<u16>(out.differs[p] | (value ^ base));
+            differing |= bytes_set(static_cast<u16>(value ^ base), p);
             if (Full)
                 base = 0;
             u32 moved = 0;
@@ -388,19 +470,20 @@ inline void find_codes16(const ColumnGroup& group, const GroupRows& rows, CodesO
             const u16 wrapped = static_cast<u16>(static_cast<u16>(value - base - moved + group.half[p]) & group.mask[p]);
             const i16 difference = static_cast<i16>(static_cast<u16>(wrapped - group.half[p]));
             const u16 code = static_cast<u16>(static_cast<u16>(difference << 1) ^ static_cast<u16>(difference >> 15));
-            out.codes[p][i] = code;
-            out.any[p] = static_cast<u16>(out.any[p] | code);
-            out.nonzero[p] |= static_cast<u64>(code != 0) << i;
+            out.narrow.codes[p][i] = code;
+            any = static_cast<u16>(any | code);
         }
+        out.narrow.any[p] = any;
     }
+    out.differing = static_cast<u16>(differing);
 }
 
 template <bool Full>
-inline void find_codes32(const ColumnGroup& group, const GroupRows& rows, CodesOf<u32>& out) {
+inline void find_codes32(const ColumnGroup& group, const GroupRows& rows, GroupCodes& out) {
+    u32 differing = 0;
     for (u32 p = 0; p < 4; ++p) {
+        u32 any = 0;
         const u32 offset_bytes = group.offset_bytes + 4 * p;
-        out.nonzero[p] = 0;
-        out.any[p] = out.differs[p] = 0;
         const u32 first = element<u32>(rows.current + rows.lanes[0] * rows.row_bytes, offset_bytes);
         for (u32 i = 0; i < rows.count; ++i) {
             const u32 lane = rows.lanes[i];
@@ -408,20 +491,21 @@ inline void find_codes32(const ColumnGroup& group, const GroupRows& rows, CodesO
             const u32 base = Full ? first : element<u32>(rows.base[lane], offset_bytes);
             const i32 difference = static_cast<i32>(Full ? value : value - base);
             const u32 code = static_cast<u32>(difference) << 1 ^ static_cast<u32>(difference >> 31);
-            out.differs[p] |= value ^ base;
-            out.codes[p][i] = code;
-            out.any[p] |= code;
-            out.nonzero[p] |= static_cast<u64>(code != 0) << i;
+            differing |= bytes_set(value ^ base, p);
+            out.wide.codes[p][i] = code;
+            any |= code;
         }
+        out.wide.any[p] = any;
     }
+    out.differing = static_cast<u16>(differing);
 }
 #endif
 
 void find_codes(const ColumnGroup& group, const GroupRows& rows, GroupCodes& out) {
     if (group.element_bytes == 2)
-        rows.base ? find_codes16<false>(group, rows, out.narrow) : find_codes16<true>(group, rows, out.narrow);
+        rows.base ? find_codes16<false>(group, rows, out) : find_codes16<true>(group, rows, out);
     else
-        rows.base ? find_codes32<false>(group, rows, out.wide) : find_codes32<true>(group, rows, out.wide);
+        rows.base ? find_codes32<false>(group, rows, out) : find_codes32<true>(group, rows, out);
 }
 
 #if defined(__SSE4_1__)
@@ -567,7 +651,7 @@ bool within32(const i32* values, u64 lanes, i32 minimum, i32 maximum) {
 
 } // namespace
 
-const Kernels table = {find_codes,   put_codes16, put_codes32, put_column16, put_column32, put_column64,
-                       quantise_f32, predict16,   apply16,     apply32,      within16,     within32};
+const Kernels table = {find_codes,   put_codes, put_values, put_column16, put_column32, put_column64,
+                       quantise_f32, predict16, apply16,    apply32,      within16,     within32};
 
 } // namespace throng::KERNEL_NAMESPACE
