@@ -363,7 +363,8 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
         if (found || (unhoused_allowed && !server_.net_id(entity)))
             return;
         const bool visible = is_visible(entity);
-        const std::byte* const row = spatial ? row_of(world_, entity.entity_idx, spatial->id) : nullptr;
+        // Of related entities the place of the root counts.
+        const std::byte* const row = spatial ? row_of(world_, server_.cluster_root(entity).entity_idx, spatial->id) : nullptr;
         double distance = 0;
         if (row) {
             double at[2];

@@ -68,6 +68,21 @@ public:
         return *this;
     }
 
+    /// The reference binds: an entity and the one that this field names are related, and all that are related, directly or by others,
+    /// whatever the relation, are a cluster. What changes of a cluster in one tick reaches a client together, or not at all, so that a
+    /// client never shows a state of it that the server did not have (docs/guide.md, "Related entities"). A reference field of this
+    /// component, registered before; related_max of them a protocol. ECS relations do it in the same way: `.field(&ChildOf::target)
+    /// .related(&ChildOf::target)`. Read on the server only: no part of the hash.
+    ComponentBuilder& related(Entity T::*reference) {
+        const u32 offset = detail::member_offset(reference);
+        u32 field = 31; // refused by finish()
+        for (u32 i = 0; i < info_->field_count && i < ComponentInfo::fields_max; ++i)
+            if (info_->fields[i].offset_bytes == offset && info_->fields[i].kind == FieldKind::reference)
+                field = i;
+        info_->related_fields |= 1u << field;
+        return *this;
+    }
+
 private:
     void set_spatial(u32 offset_a, u32 offset_b) {
         info_->spatial_fields[0] = info_->spatial_fields[1] = -2; // refused by finish() unless found
@@ -89,6 +104,7 @@ class Protocol {
 public:
     static constexpr u32 component_count_max = 32;
     static constexpr u32 message_count_max = 256;
+    static constexpr u32 related_max = 8; // fields that bind entities to clusters
     struct Impl; // src/registry/protocol_impl.hpp
 
     explicit Protocol(ProtocolConfig config = {});

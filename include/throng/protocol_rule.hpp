@@ -159,6 +159,7 @@ struct ComponentInfo : FieldList {
     WireForm form;                         // fields are those of the type that travels
     ResourceAccess resource;               // not null: it is a resource's value
     void (*ensure_pool)(World&) = nullptr; // creates the pool, so that type-erased access works
+    u32 related_fields = 0;                // bit i: field i binds entities to a cluster; bit 31: of no such field
     bool once = false;                     // later changes are not sent
     ComponentRule rules[rules_max] = {};
     u32 rule_count = 0; // registered; 0: all entities. finish() refuses more than rules_max

@@ -76,6 +76,7 @@ enum LimitBit : u32 {
     limit_typed_backlog = 1u << 9,  // typed_backlog_bytes_max: a client was disconnected
     limit_typed_receive = 1u << 10, // typed_receive_max: messages of a client were dropped
     limit_lasting = 1u << 11,       // lasting_max: an entity is not shown to a client
+    limit_clusters = 1u << 12,      // cluster_entities_max, or too wide, or larger than the largest message: related entities go apart
 };
 
 /// Typed messages of a tick, and those received since the tick before.
@@ -225,6 +226,12 @@ public:
     /// The entity that resources travel with (Protocol::resource): made in the tick that finds one, destroyed in the tick that finds none.
     /// Everyone sees it who may: a client whose list shows only what is on it (View::hide_all) needs View::show of it. Null without.
     Entity resource_entity() const;
+    /// Most entities that a cluster of related ones may have, to go together.
+    static constexpr u32 cluster_entities_max = 64;
+    /// The root of the entity's cluster as of the last tick: clients see all of the cluster where they would see the root. The one with a
+    /// place and without a relation to another of them; of several, or where they go round in a circle, the one with the lowest net index.
+    /// The entity itself if it has no cluster, or goes apart from it.
+    Entity cluster_root(Entity entity) const;
     /// True when the client is meant to see the entity as of the last tick.
     bool visible(ClientId client, Entity entity) const;
     /// Calls f(context, entity) for each entity that the client is meant to see, in no particular order.

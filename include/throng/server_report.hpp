@@ -118,15 +118,24 @@ enum class WhyReason : u8 {
 inline constexpr u32 why_reason_count = 22;
 const char* to_string(WhyReason reason);
 
+/// How an entity goes with those that it is related to (ComponentBuilder::related).
+enum class WhyCluster : u8 {
+    none,      // there are none
+    together,  // all of them at once
+    too_large, // apart: more than Server::cluster_entities_max
+    apart      // apart: too far from the root for one chunk to hold both (guide, "Related entities"), or no room (chunks_max)
+};
+
 /// One entity on one client, as of the last tick; of View and VisibleTo, what they say now.
 struct Why {
     WhyReason reason = WhyReason::not_alive;
     WhyReason cause = WhyReason::not_alive; // what stands behind it (see there), or the same
+    WhyCluster cluster = WhyCluster::none;
     bool visible = false; // the client is meant to see it
     bool held = false;    // it has been sent at least once since it came into sight, or is frozen
     NetId net_id;         // none without a lane
     u32 behind_ticks = 0; // of `behind`: the client has its state of so many ticks ago, or a newer one
-    double distance = 0;  // from the middle of the client's view, and ...
+    double distance = 0;  // of the entity, or of the root of its cluster, from the middle of the client's view, and ...
     double radius = 0;    // ... that view's radius, in units of the spatial axes; 0 without a place, or a view
     /// The sections that last went to the client about the up to 64 entities of its chunk. Those that rest take no part.
     struct Sections {

@@ -29,6 +29,7 @@ private:
     bool add(const Send& send, const Part* part, u64 gone, bool shared);
     bool oversize(const Send& send, const Part& part, u64 gone, bool shared);
     [[gnu::always_inline]] inline void tally(const Send& send, const Part* part, u64 gone, u32 bytes, bool shared);
+    [[gnu::noinline]] bool add_parts(const Send& send, bool shared);
     void prefetch_ahead(u32 i) const;
     u32 write_header(std::byte* out, bool ends = false) const;
     void open_message();
@@ -308,8 +309,11 @@ void Assembler::run() {
         u64 gone = send.gone;
         if (key.part_count == 0 && gone)
             open = add(send, nullptr, gone, false);
-        for (u32 p = 0; open && p < key.part_count; ++p, gone = 0)
-            open = add(send, &key.parts[p], gone, shared);
+        if (gone && key.part_count > 1 && state_.relations.used()) [[unlikely]]
+            open = add_parts(send, shared);
+        else
+            for (u32 p = 0; open && p < key.part_count; ++p, gone = 0)
+                open = add(send, &key.parts[p], gone, shared);
     }
     if (open && used_)
         open = close_open();
@@ -324,6 +328,22 @@ void Assembler::run() {
     if (open && client_.last_sent_tick != state_.tick && due)
         close(Channel::unreliable, {worker_.message.data(), write_header(worker_.message.data())});
     count_sent();
+}
+
+/// Parts of a payload, each with the gone lanes of its clusters; the first one also with those of no other part.
+bool Assembler::add_parts(const Send& send, bool shared) {
+    const Key& key = *send.key;
+    const ChunkClusters* const clusters = state_.mirror.chunk(key.chunk).clusters;
+    u64 with_part[lane_count] = {}, others = 0;
+    for (u32 p = 1; clusters && p < key.part_count; ++p) {
+        with_part[p] = send.gone & together(*clusters, key.parts[p].lanes);
+        others |= with_part[p];
+    }
+    with_part[0] = send.gone & ~others;
+    bool open = true;
+    for (u32 p = 0; open && p < key.part_count; ++p)
+        open = add(send, &key.parts[p], with_part[p], shared);
+    return open;
 }
 
 /// Not all that was planned has gone: the rest is still unsent.

@@ -35,7 +35,8 @@ struct Capture {
     void fields(const LayoutComponent& component, u32 index, u64 lanes);
     u64 opaque(const LayoutComponent& component, u32 index, u64& present, const std::byte* const* rows, u64 inserted);
     void references(const FieldInfo& field, u32 component_index, u64 lanes, const std::byte* const* rows, i64* out);
-    void place_lanes(u64 lanes);
+    [[gnu::always_inline]] inline void place_lanes(u64 lanes);
+    [[gnu::noinline]] void place_clusters(u64 lanes);
     void compare_rows();
     void store();
 };
@@ -188,7 +189,7 @@ void Capture::component(u32 index, u64 lanes) {
 }
 
 /// Holds or renews the places of lanes inside the cell, which interest reads.
-void Capture::place_lanes(u64 lanes) {
+inline void Capture::place_lanes(u64 lanes) {
     const LayoutComponent& component = state.layout.components[state.layout.spatial_component];
     for (u32 axis = 0; axis < 2; ++axis) {
         const Column& column = state.layout.columns[component.first_column + static_cast<u32>(component.info->spatial_fields[axis])];
@@ -201,6 +202,25 @@ void Capture::place_lanes(u64 lanes) {
                 chunk.view_tick = state.tick;
             }
         }
+    }
+}
+
+/// Of the lanes of a cluster it is the root's place that counts.
+void Capture::place_clusters(u64 lanes) {
+    const ChunkClusters& clusters = *chunk.clusters;
+    place_lanes(lanes & ~clusters.followers);
+    for (u64 left = clusters.tied & together(clusters, lanes); left;) {
+        const u32 root = clusters.root[std::countr_zero(left)];
+        const u64 mates = clusters.mates[root];
+        for (u64 m = mates; m; m &= m - 1) {
+            const u32 lane = static_cast<u32>(std::countr_zero(m));
+            if (chunk.places.a[lane] == chunk.places.a[root] && chunk.places.b[lane] == chunk.places.b[root])
+                continue;
+            chunk.places.a[lane] = chunk.places.a[root];
+            chunk.places.b[lane] = chunk.places.b[root];
+            chunk.view_tick = state.tick;
+        }
+        left &= ~mates;
     }
 }
 
@@ -287,7 +307,10 @@ void announce(Chunk& chunk, Tick tick, u64 dirty, u64 rebound) {
         chunk.announced = dirty;
         return;
     }
-    const u64 news = dirty | chunk.waiting, now = news & (due_lanes(chunk, tick) | rebound);
+    const u64 news = dirty | chunk.waiting;
+    u64 now = news & (due_lanes(chunk, tick) | rebound);
+    if (chunk.clusters) // the first of a cluster that is due takes the others along
+        now |= news & together(*chunk.clusters, now);
     chunk.announced = now;
     chunk.waiting = news & ~now;
     chunk.slow_any = (chunk.slow | chunk.waiting) != 0;
@@ -311,8 +334,12 @@ bool capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
             touched[c] = 0;
             capture.component(c, lanes);
         }
-    if (chunk.spatial)
-        capture.place_lanes(capture.looked_at);
+    if (chunk.spatial) {
+        if (chunk.clusters) [[unlikely]]
+            capture.place_clusters(capture.looked_at);
+        else
+            capture.place_lanes(capture.looked_at);
+    }
     capture.compare_rows();
     if (!capture.dirty)
         return false;

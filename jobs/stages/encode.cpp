@@ -23,6 +23,8 @@ struct Encoder {
 
     /// Encodes `lanes` as one part, or as several if it comes out larger than a packet.
     void encode(u64 lanes);
+    u64 first_part(u64 lanes) const;
+    [[gnu::noinline]] bool in_one_cluster(u64 lanes) const { return (lanes & ~together(*chunk.clusters, lanes & (~lanes + 1))) == 0; }
 };
 
 /// The lower half of the set bits.
@@ -36,8 +38,18 @@ u64 lower_half(u64 lanes) {
     return low;
 }
 
+/// The lower half, about, so that no cluster is in both.
+u64 Encoder::first_part(u64 lanes) const {
+    u64 low = lower_half(lanes);
+    if (!chunk.clusters)
+        return low;
+    low = together(*chunk.clusters, low) & lanes;
+    return low != lanes ? low : together(*chunk.clusters, lanes & (~lanes + 1)) & lanes;
+}
+
 void Encoder::encode(u64 lanes) {
-    const bool single = std::has_single_bit(lanes);
+    const bool lane = std::has_single_bit(lanes);
+    const bool single = lane || (chunk.clusters && in_one_cluster(lanes));
     const u32 limit = single ? state.ordered_bytes : state.payload_bytes;
     input.lanes = lanes;
     std::span<std::byte> out = worker.arena.room(1u << 14);
@@ -47,11 +59,13 @@ void Encoder::encode(u64 lanes) {
         result = encode_section(input, state.config.compression, *worker.scratch, out);
     }
     if (result.bytes == 0 || result.bytes > limit) {
-        if (single) {
+        if (lane) {
             worker.counts.limits |= limit_oversize;
             return;
         }
-        const u64 low = lower_half(lanes);
+        if (single)
+            worker.counts.limits |= limit_clusters; // larger than any message: its parts go apart
+        const u64 low = single ? lower_half(lanes) : first_part(lanes);
         encode(low);
         encode(lanes & ~low);
         return;

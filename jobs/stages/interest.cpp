@@ -27,12 +27,23 @@ i32 present_steps(ServerState& state, const Slot& slot, u32 entity_idx, u32 axis
     return steps[axis];
 }
 
+/// An entity without a place of its own, in a cluster that has one.
+bool goes_without_place(const ServerState& state, const Slot& slot, u32 entity_idx) {
+    return state.relations.used() && slot.spatial && goes_with_cluster(state, slot) &&
+           state.world.dense_index(entity_idx, state.layout.components[state.layout.spatial_component].info->id) == no_row;
+}
+
 bool update_position(ServerState& state, ClientState& client) {
     if (client.has_focus) {
         const Slot* slot = state.slot_of(client.focus);
+        u32 entity_idx = client.focus.entity_idx;
+        if (slot && goes_without_place(state, *slot, entity_idx)) {
+            entity_idx = root_of(state, entity_idx);
+            slot = &state.slots[entity_idx];
+        }
         if (slot && slot->place != no_slot && slot->spatial) {
             for (u32 axis = 0; axis < 2; ++axis)
-                client.now[axis] = present_steps(state, *slot, client.focus.entity_idx, axis);
+                client.now[axis] = present_steps(state, *slot, entity_idx, axis);
         } else if (!client.held_valid)
             return false; // nothing to centre on yet; later the last place is kept
     } else if (client.has_point) {

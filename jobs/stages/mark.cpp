@@ -125,8 +125,11 @@ void find_lanes(ServerState& state, u32 component, u64 marks, u32 first, const u
 
 /// Components that capture has to read: these cannot be quantised before structure is known.
 void touch_lanes(ServerState& state, u32 component, u64 marks, const u32* owners, WorkerState& worker) {
+    const bool related = state.layout.related_components >> component & 1;
     for (; marks; marks &= marks - 1) {
         const u32 owner = owners[std::countr_zero(marks)];
+        if (related && owner < state.slots.size() && state.slots[owner].entity_id)
+            worker.relinked.push_back(owner);
         if (owner >= state.slots.size() || state.slots[owner].place == no_slot || state.denies(component, state.slots[owner].place))
             continue;
         const u32 place = state.slots[owner].place, chunk = place / lane_count;

@@ -1,6 +1,7 @@
 // Plan: what each client gets now, as references to keys. A lane goes once, in a delta against the client's baseline, in full (limbo) or as
 // gone; what is in flight is not repeated (R4, R6). Under a byte budget the most urgent chunks go first, by estimates in fixed units (R17).
 #include "jobs/stages/stages.hpp"
+#include "src/base/seeded_bug.hpp"
 #include "src/registry/state_hash.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
@@ -15,11 +16,14 @@ struct Plan {
     WorkerState& worker;
     u32 worker_index;
 
-    void add(const WorkerState::Candidate& candidate);
-    void prefetch(const WorkerState::Candidate& candidate) const;
+    template <bool any_clusters>
+    [[gnu::always_inline]] inline void add(const WorkerState::Candidate& candidate);
+    [[gnu::always_inline]] inline void prefetch(const WorkerState::Candidate& candidate) const;
     void with_budget();
     u32 estimate(const ClientChunk& view, u64 lanes) const;
     bool clean() const;
+    u64 with_mates(const ClientChunk& view, u64 lanes) const;
+    void need_formers(const ClientChunk& view) const;
     void own_priorities();
 };
 
@@ -27,8 +31,33 @@ u64 wanted(const ClientChunk& view) {
     return (view.pending & view.known) | (view.visible & ~view.known);
 }
 
+/// R12: what goes with the lanes, and the client does not have as it is now. What is in flight counts as not there: it may be lost, and
+/// then the client would show the lanes of two ticks.
+u64 Plan::with_mates(const ClientChunk& view, u64 lanes) const {
+    const Chunk& chunk = state.mirror.chunk(view.chunk);
+    if (!chunk.clusters || seeded_bug(SeededBug::torn_cluster))
+        return lanes;
+    return lanes | (together(*chunk.clusters, lanes) & (unacked(view, chunk, state.tick) | (view.visible & ~view.known)));
+}
+
+/// Says which former clusters of the chunk the client may still have as they were.
+void Plan::need_formers(const ClientChunk& view) const {
+    const Chunk& chunk = state.mirror.chunk(view.chunk);
+    if (!chunk.clusters || !chunk.clusters->former_count || !view.known)
+        return;
+    ChunkClusters& clusters = *chunk.clusters;
+    u32 needed = 0;
+    for (u32 i = 0; i < clusters.former_count; ++i) {
+        const u64 behind = tick_newer(clusters.former[i].end, view.baseline) ? unacked(view, chunk, state.tick) : view.limbo & view.known;
+        needed |= u32((clusters.former[i].lanes & behind) != 0) << i;
+    }
+    if (needed)
+        __atomic_fetch_or(&clusters.needed, needed, __ATOMIC_RELAXED);
+}
+
 /// Appends the sections of one chunk.
-void Plan::add(const WorkerState::Candidate& candidate) {
+template <bool any_clusters>
+inline void Plan::add(const WorkerState::Candidate& candidate) {
     const u32 index = candidate.client_chunk;
     ClientChunk& view = client.chunks[index];
     const Chunk& chunk = state.mirror.chunk(view.chunk);
@@ -46,13 +75,20 @@ void Plan::add(const WorkerState::Candidate& candidate) {
             THRONG_ASSERT_SLOW((delta & rebound_since(chunk, view.baseline)) == 0); // R2-absolute: re-binding put such lanes in limbo
         }
     }
-    u64 unsent_gone = gone;
+    u64 unsent_gone = gone, gone_with_full = 0;
+    if (any_clusters && full && chunk.clusters) { // a cluster goes in one section
+        const u64 mates = together(*chunk.clusters, full);
+        full |= delta & mates;
+        delta &= ~mates;
+        gone_with_full = gone & mates;
+        unsent_gone &= ~mates;
+    }
     if (delta) {
         client.sends.push_back({state.keys.find(worker_index, view.chunk, view.baseline, delta, false), unsent_gone, index});
         unsent_gone = 0;
     }
     if (full) {
-        client.sends.push_back({state.keys.find(worker_index, view.chunk, 0, full, true), unsent_gone, index});
+        client.sends.push_back({state.keys.find(worker_index, view.chunk, 0, full, true), unsent_gone | gone_with_full, index});
         unsent_gone = 0;
     }
     if (unsent_gone)
@@ -60,7 +96,7 @@ void Plan::add(const WorkerState::Candidate& candidate) {
 }
 
 /// The slot of the key table that add() will most likely look at.
-void Plan::prefetch(const WorkerState::Candidate& candidate) const {
+inline void Plan::prefetch(const WorkerState::Candidate& candidate) const {
     const ClientChunk& view = client.chunks[candidate.client_chunk];
     const u64 lanes = candidate.lanes & view.visible, full = lanes & (view.limbo | ~view.known);
     if (lanes & ~full)
@@ -150,6 +186,8 @@ bool Plan::clean() const {
     return true;
 }
 
+/// any_clusters: of a protocol with related fields. Others are spared even the question.
+template <bool any_clusters>
 void plan_client(Plan plan) {
     ServerState& state = plan.state;
     ClientState& client = plan.client;
@@ -176,6 +214,8 @@ void plan_client(Plan plan) {
             if (view.in_flight == 0) // R6: otherwise nothing would send it again
                 view.pending |= unacked(view, chunk, state.tick) & ~waiting_lanes(chunk);
         }
+        if constexpr (any_clusters)
+            plan.need_formers(view);
         u64 waiting = 0;
         if (own != plan.worker.waiting.end() && own->chunk == view.chunk) {
             waiting = own++->lanes & view.known & ~view.limbo; // what has not arrived yet does not wait
@@ -186,7 +226,7 @@ void plan_client(Plan plan) {
         // A pending lane whose state has been acknowledged since needs nothing.
         view.pending &= unacked(view, state.mirror.chunk(view.chunk), state.tick);
         if (const u64 lanes = wanted(view) & ~waiting)
-            plan.worker.candidates.push_back({lanes, index, 0});
+            plan.worker.candidates.push_back({any_clusters ? plan.with_mates(view, lanes) : lanes, index, 0});
     }
     if (state.config.budget_bytes && plan.worker.candidates.size())
         plan.with_budget();
@@ -194,7 +234,7 @@ void plan_client(Plan plan) {
     for (u32 i = 0; i < count; ++i) {
         if (i + 3 < count)
             plan.prefetch(plan.worker.candidates[i + 3]);
-        plan.add(plan.worker.candidates[i]);
+        plan.add<any_clusters>(plan.worker.candidates[i]);
     }
     client.sending = client.sends.size() != 0;
     client.clean = plan.worker.candidates.size() == 0 && !client.attention && plan.clean();
@@ -227,10 +267,8 @@ u64 hash_of_view(const ServerState& state, const ClientState& client) {
     return sum;
 }
 
-} // namespace
-
-void run_plan_stage(ServerState& state) {
-    state.keys.begin_tick(state.tick);
+template <bool any_clusters>
+void plan_clients(ServerState& state) {
     const u32 hash_ticks = state.config.hash_ticks;
     parallel_stage(state, Stage::plan, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32 index) {
         for (u32 id = begin; id < end; ++id) {
@@ -239,7 +277,7 @@ void run_plan_stage(ServerState& state) {
                 prefetch_clients(state.clients, id, end);
             if (!client.joined)
                 continue;
-            plan_client({state, client, worker, index});
+            plan_client<any_clusters>({state, client, worker, index});
             if (client.clean) {
                 client.settled_tick = state.tick;
                 client.ever_settled = true;
@@ -252,6 +290,13 @@ void run_plan_stage(ServerState& state) {
             worker.counts.client_chunks += client.chunks.size();
         }
     });
+}
+
+} // namespace
+
+void run_plan_stage(ServerState& state) {
+    state.keys.begin_tick(state.tick);
+    state.relations.used() ? plan_clients<true>(state) : plan_clients<false>(state);
 }
 
 } // namespace throng

@@ -1,6 +1,7 @@
 // Structure: entities take and leave lanes. Serial, in the order of the world's structural log and then of moves by pool row, so that
 // lanes come out the same for any number of workers; its work is proportional to spawns, despawns, insertions, removals and
 // moves between cells only.
+#include "jobs/stages/lanes.hpp"
 #include "jobs/stages/stages.hpp"
 #include "src/server/sight.hpp"
 #include "throng/assert.hpp"
@@ -9,12 +10,6 @@
 #include <cstring>
 
 namespace throng {
-namespace {
-
-struct Target { // where an entity belongs now
-    bool spatial = false;
-    u32 cell = 0;
-};
 
 Target target_of(ServerState& state, u32 entity_idx) {
     i32 steps[2];
@@ -30,12 +25,8 @@ InterestGrid::ChunkList& list_of(ServerState& state, Target target) {
     return target.spatial ? state.grid.chunks(target.cell) : state.everywhere;
 }
 
-/// A chunk of the list with a free lane, or a new one; no_chunk when chunks_max is reached.
-u32 chunk_with_room(ServerState& state, Target target) {
+u32 add_chunk(ServerState& state, Target target) {
     InterestGrid::ChunkList& list = list_of(state, target);
-    for (; list.open != no_chunk; list.open = state.mirror.chunk(list.open).next_in_cell)
-        if (~state.mirror.chunk(list.open).alive)
-            return list.open;
     if (state.mirror.chunk_count() >= state.config.chunks_max)
         return no_chunk;
     CellPosition at;
@@ -47,7 +38,9 @@ u32 chunk_with_room(ServerState& state, Target target) {
         list.first = chunk.number;
     else
         state.mirror.chunk(list.last).next_in_cell = chunk.number;
-    list.last = list.open = chunk.number;
+    list.last = chunk.number;
+    if (list.open == no_chunk)
+        list.open = chunk.number;
     const u32 sets = (chunk.number + 1) * state.layout.component_count;
     state.touched.resize(sets);
     if (state.layout.ruled)
@@ -59,6 +52,17 @@ u32 chunk_with_room(ServerState& state, Target target) {
     state.viewers.resize(chunk.number + 1);
     ++state.topology;
     return chunk.number;
+}
+
+namespace {
+
+/// A chunk of the list with a free lane, or a new one; no_chunk when chunks_max is reached.
+u32 chunk_with_room(ServerState& state, Target target) {
+    InterestGrid::ChunkList& list = list_of(state, target);
+    for (; list.open != no_chunk; list.open = state.mirror.chunk(list.open).next_in_cell)
+        if (~state.mirror.chunk(list.open).alive)
+            return list.open;
+    return add_chunk(state, target);
 }
 
 void touch_lane(ServerState& state, Chunk& chunk, u32 lane, bool structural) {
@@ -170,15 +174,9 @@ void ask_rules(ServerState& state, u32 entity_idx) {
     touch_lane(state, state.mirror.chunk(place / lane_count), place % lane_count, false);
 }
 
-/// Puts an entity into a lane. Returns false at the limit.
-bool take_lane(ServerState& state, u32 entity_idx, Target target) {
-    const u32 number = chunk_with_room(state, target);
+/// Puts an entity into a free lane of the chunk.
+void take_lane_of(ServerState& state, u32 entity_idx, u32 number) {
     Slot& slot = state.slots[entity_idx];
-    if (number == no_chunk) {
-        slot.place = no_slot;
-        state.homeless.push_back(entity_idx);
-        return false;
-    }
     Chunk& chunk = state.mirror.chunk(number);
     const u32 lane = static_cast<u32>(std::countr_zero(~chunk.alive));
     state.occupied_chunks += chunk.alive == 0;
@@ -194,14 +192,25 @@ bool take_lane(ServerState& state, u32 entity_idx, Target target) {
     slot.place = number * lane_count + lane;
     rule_lane(state, entity_idx, slot.place);
     pace_lane(state, entity_idx, slot.place);
-    slot.spatial = target.spatial;
-    if (target.spatial) {
-        const CellPosition at = state.grid.cell_coordinates(target.cell);
+    slot.spatial = chunk.spatial;
+    if (chunk.spatial) {
+        const CellPosition at = state.grid.cell_coordinates(chunk.cell);
         slot.cell_a = static_cast<i16>(at.a);
         slot.cell_b = static_cast<i16>(at.b);
     }
     set_denied(state, slot.place, denied_of(state, entity_idx));
     touch_lane(state, chunk, lane, true);
+}
+
+/// Puts an entity into a lane. Returns false at the limit: then it is homeless.
+bool take_lane(ServerState& state, u32 entity_idx, Target target) {
+    const u32 number = chunk_with_room(state, target);
+    if (number == no_chunk) {
+        state.slots[entity_idx].place = no_slot;
+        state.homeless.push_back(entity_idx);
+        return false;
+    }
+    take_lane_of(state, entity_idx, number);
     return true;
 }
 
@@ -209,6 +218,8 @@ void leave_lane(ServerState& state, u32 place) {
     if (place == no_slot)
         return;
     Chunk& chunk = state.mirror.chunk(place / lane_count);
+    if (chunk.clusters)
+        untie(state, chunk, place % lane_count);
     chunk.alive &= ~(u64(1) << place % lane_count);
     state.occupied_chunks -= chunk.alive == 0;
     InterestGrid::ChunkList& list = list_of(state, {chunk.spatial, chunk.cell});
@@ -246,13 +257,21 @@ void bind(ServerState& state, u32 entity_idx, u64 entity_id) {
         slot.from_start = slot.lasting && static_cast<const Lasting*>(state.world.pool_of(id)->row(dense))->from_start;
     }
     ++state.entity_count;
+    state.bound_now.push_back(entity_idx);
+    if (state.relations.used()) {
+        state.relations.add(entity_idx, entity_id);
+        relink(state, entity_idx);
+        if (state.relations.cluster_of(entity_idx) != RelationGraph::none)
+            return; // place_clusters finds a place for all of them
+    }
     take_lane(state, entity_idx, target_of(state, entity_idx));
     take_once(state, entity_idx, ~0u);
-    state.bound_now.push_back(entity_idx);
 }
 
 void unbind(ServerState& state, u32 entity_idx) {
     Slot& slot = state.slots[entity_idx];
+    if (state.relations.used())
+        state.relations.remove(entity_idx);
     leave_lane(state, slot.place);
     state.net_free.push_back(slot.net_id.index());
     if (slot.lasting) {
@@ -263,16 +282,9 @@ void unbind(ServerState& state, u32 entity_idx) {
     --state.entity_count;
 }
 
-void move(ServerState& state, u32 entity_idx) {
+/// To a lane of that chunk, or, without one (no_chunk), of any where the target is.
+void change_lane(ServerState& state, u32 entity_idx, Target target, u32 number) {
     Slot& slot = state.slots[entity_idx];
-    if (!slot.entity_id)
-        return; // unbound in this tick
-    const Target target = target_of(state, entity_idx);
-    if (slot.place != no_slot) {
-        const Chunk& from = state.mirror.chunk(slot.place / lane_count);
-        if (from.spatial == target.spatial && (!target.spatial || from.cell == target.cell))
-            return;
-    }
     // Insert counters go with the entity: they belong to its components, not to the lane.
     u8 counters[Protocol::component_count_max] = {};
     if (slot.place != no_slot) {
@@ -282,7 +294,9 @@ void move(ServerState& state, u32 entity_idx) {
     }
     const u32 from_place = slot.place;
     leave_lane(state, slot.place);
-    if (!take_lane(state, entity_idx, target))
+    if (number != no_chunk)
+        take_lane_of(state, entity_idx, number);
+    else if (!take_lane(state, entity_idx, target))
         return;
     if (state.layout.once) {
         if (from_place != no_slot)
@@ -293,6 +307,37 @@ void move(ServerState& state, u32 entity_idx) {
     for (u32 c = 0; c < state.layout.component_count; ++c)
         for (u32 plane = 0; plane < 2; ++plane)
             to.counters[c][plane] |= u64(counters[c] >> plane & 1) << slot.place % 64;
+}
+
+} // namespace
+
+void move_into(ServerState& state, u32 entity_idx, u32 chunk) {
+    change_lane(state, entity_idx, {}, chunk);
+}
+
+void move_alone(ServerState& state, u32 entity_idx) {
+    const Slot& slot = state.slots[entity_idx];
+    const Target target = target_of(state, entity_idx);
+    if (slot.place != no_slot) {
+        const Chunk& from = state.mirror.chunk(slot.place / lane_count);
+        if (from.spatial == target.spatial && (!target.spatial || from.cell == target.cell))
+            return;
+    }
+    change_lane(state, entity_idx, target, no_chunk);
+}
+
+namespace {
+
+/// The entity has left its cell, or has got or lost its place in space.
+void move(ServerState& state, u32 entity_idx) {
+    const Slot& slot = state.slots[entity_idx];
+    if (!slot.entity_id)
+        return; // unbound in this tick
+    if (state.relations.used())
+        if (const u32 cluster = state.relations.cluster_of(entity_idx);
+            cluster != RelationGraph::none && !state.relations.too_large(cluster))
+            return state.relations.list(cluster); // all of them go where the root goes
+    move_alone(state, entity_idx);
 }
 
 /// An entity became Lasting, or is so no longer: another one for clients, so that what one of them does with an entity that it loses sight
@@ -336,6 +381,8 @@ void handle(ServerState& state, const StructureEvent& event, ComponentId replica
         return;
     if (component == state.layout.lasting_component)
         return renew(state, event);
+    if (state.layout.related_components >> component & 1)
+        relink(state, event.entity_idx);
     if (component == state.layout.spatial_component)
         move(state, event.entity_idx);
     if (slot.place == no_slot)
@@ -406,6 +453,8 @@ void house_homeless(ServerState& state) {
         const u32 before = state.homeless.size();
         if (!take_lane(state, entity_idx, target_of(state, entity_idx)))
             state.homeless.resize(before); // it pushed itself to the end: it goes behind those not tried yet
+        else if (state.relations.used() && state.relations.cluster_of(entity_idx) != RelationGraph::none)
+            state.relations.list(state.relations.cluster_of(entity_idx)); // in the next tick it joins the others
         if (slot.place == no_slot)
             state.moves.push_back(entity_idx);
         else
@@ -483,6 +532,8 @@ void run_structure_stage(ServerState& state) {
     for (const u64 found : state.moves)
         move(state, static_cast<u32>(found));
     state.moves.clear();
+    if (state.relations.used())
+        place_clusters(state);
     house_homeless(state);
     each_changed(state, state.rule_changes, rule_lane);
     each_changed(state, state.priority_changes, pace_lane);

@@ -60,6 +60,7 @@ void level(ServerState& state, Array<T> WorkerState::*list) {
 /// what all have needed: or else a worker that comes late, or gets more than its share, would allocate in the middle of a steady game.
 void level_workers(ServerState& state) {
     level(state, &WorkerState::moves);
+    level(state, &WorkerState::relinked);
     level(state, &WorkerState::dangling);
     level(state, &WorkerState::cells);
     level(state, &WorkerState::numbers);

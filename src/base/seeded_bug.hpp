@@ -15,6 +15,7 @@ enum class SeededBug : u8 {
     dropped_limbo_lane,        // an ack takes lanes out of limbo that it did not carry
     resurrected_entity,        // the client forgets who is dead
     wrong_reference,           // a reference to a dead entity names whoever has its slot now
+    torn_cluster,              // of a cluster, only what is unsent goes
     count
 };
 

@@ -76,6 +76,13 @@ struct Layout {
     u32 in_groups = 0;                              // bit i: all columns of component i are
     i32 spatial_component = -1;                   // index, or -1
     i32 lasting_component = -1;                   // of Lasting, or -1
+    struct Related {
+        u32 component = 0;    // index
+        u32 offset_bytes = 0; // of the reference, inside the component
+    };
+    Related related[Protocol::related_max];       // fields that bind entities to clusters
+    u32 related_count = 0;
+    u32 related_components = 0;                   // bit i: component i has one
     u32 unknown = 0;                              // bit i: component i of a server's protocol, which this build lacks
     u32 several = 0;                              // bit i: component i is one of several of its type
     u32 ruled = 0;                                // bit i: rules decide which entities have component i, or it is sent once

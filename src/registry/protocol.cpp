@@ -449,6 +449,10 @@ Error Protocol::Impl::check_types() {
             return refuse(Error::bad_value, info.name, wrong);
         if (info.opaque_bytes_max > 0 && (!info.serialize || !info.deserialize))
             return refuse(Error::bad_value, info.name, opaque_problem);
+        if (info.related_fields >> 31)
+            return refuse(Error::bad_value, info.name, "related() names a field that is no reference, or not registered before");
+        if (info.related_fields && info.form.size_bytes)
+            return refuse(Error::bad_value, info.name, "related() names a field of the type that travels, which the world does not have");
     }
     for (u32 m = 0; m < messages.size(); ++m) {
         const MessageInfo& info = *messages[m];
@@ -544,12 +548,28 @@ Error Protocol::Impl::derive() {
     return add_messages();
 }
 
+/// Of this build: clusters are the server's.
+Error Protocol::Impl::add_related() {
+    for (u32 c = 0; c < component_count; ++c)
+        for (u32 left = components[c].related_fields; left; left &= left - 1) {
+            if (layout.related_count == related_max)
+                return refuse(Error::limit_reached, components[c].name, "more than 8 related fields");
+            const u32 field = static_cast<u32>(std::countr_zero(left));
+            layout.related[layout.related_count++] = {c, components[c].fields[field].offset_bytes};
+            for (u32 other = 0; other < component_count; ++other) // all names of the type
+                layout.related_components |= u32(components[other].id == components[c].id) << other;
+        }
+    return Error::none;
+}
+
 Error Protocol::finish() {
     THRONG_ASSERT(!impl_->finished);
     Impl& impl = *impl_;
     if (const Error error = impl.check_types(); error != Error::none)
         return error;
     if (const Error error = impl.derive(); error != Error::none)
+        return error;
+    if (const Error error = impl.add_related(); error != Error::none)
         return error;
     for (MessageLayout& message : impl.message_table.layouts)
         impl.set_defaults(message);

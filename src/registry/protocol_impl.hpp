@@ -45,6 +45,7 @@ struct Protocol::Impl {
     Error find_velocities();
     Error link_velocities();
     Error add_messages();
+    Error add_related();
     const char* add_message(MessageLayout& out, const MessageInfo& info);
     void set_defaults(MessageLayout& message);
 

@@ -254,6 +254,12 @@ void Mirror::past(const Chunk& chunk, Tick baseline, u64 lanes, PastRows& out) c
     }
 }
 
+ChunkClusters& Mirror::clusters(Chunk& chunk) {
+    if (!chunk.clusters)
+        chunk.clusters = new (carve(sizeof(ChunkClusters))) ChunkClusters;
+    return *chunk.clusters;
+}
+
 bool Mirror::set_period(Chunk& chunk, u32 lane, u32 period_log2) {
     const u64 bit = u64(1) << lane;
     if (period_log2 == 0 ? (chunk.slow & bit) == 0 : (chunk.slow & bit) != 0 && (chunk.periods[period_log2 - 1] & bit) != 0)

@@ -23,6 +23,42 @@ namespace throng {
 inline constexpr u32 history_max = 16;
 inline constexpr u32 no_chunk = 0xffffffffu;
 
+/// Which lanes of a chunk go together (R12). What is sent of one of them goes with all that the client has not acknowledged of the
+/// others, in one section. Written by the structure stage.
+struct ChunkClusters {
+    static constexpr u32 former_max = 8;
+    u64 tied = 0;               // lanes of clusters ...
+    u64 mates[lane_count] = {}; // ... and all of each one's cluster, itself included; 0 where not tied
+    u8 root[lane_count] = {};   // whose place counts for all of them
+    u64 followers = 0;          // tied lanes that are not their root
+    /// Lanes that went together until `end`. They still do while a client may have one of them as it was before.
+    struct Former {
+        u64 lanes = 0;
+        Tick end = 0;
+    };
+    Former former[former_max];
+    u32 former_count = 0;
+    u32 needed = 0; // bit i: some client needs former[i]; atomic OR in plan, cleared by structure
+};
+
+/// `lanes` and all that go with them.
+inline u64 together(const ChunkClusters& clusters, u64 lanes) {
+    for (;;) {
+        u64 all = lanes;
+        for (u64 left = lanes & clusters.tied; left;) {
+            const u64 mates = clusters.mates[__builtin_ctzll(left)];
+            all |= mates;
+            left &= ~mates;
+        }
+        for (u32 i = 0; i < clusters.former_count; ++i)
+            if (clusters.former[i].lanes & all)
+                all |= clusters.former[i].lanes;
+        if (all == lanes || clusters.former_count == 0)
+            return all;
+        lanes = all;
+    }
+}
+
 /// Ordered by use: the first line and `earlier` are what interest, plan and acks look at, then the ring's ticks, its masks, the lanes'
 /// places.
 struct alignas(64) Chunk {
@@ -60,6 +96,7 @@ struct alignas(64) Chunk {
     u64 waiting = 0;            // slow lanes that have changed and wait for their tick
     u64 lasting = 0;            // lanes whose entity is Lasting
     u64 from_start = 0;         // of these, those that clients get in any case
+    ChunkClusters* clusters = nullptr; // null until a lane is in a cluster
     // what encoding a lane of this chunk cost, for deterministic size estimates (1/16 bytes a lane)
     u32 lane_cost = 0;
     u64 encoded_lanes = 0; // sums of this tick; atomic
@@ -157,6 +194,8 @@ public:
 
     /// Makes a lane visible by a rule; null: to all. Returns whether that is new.
     bool set_rule(Chunk& chunk, u32 lane, const VisibleTo* rule);
+    /// Those of the chunk, made if there are none.
+    ChunkClusters& clusters(Chunk& chunk);
     /// The lane's changes are announced every 2^period_log2 ticks. Returns whether that is new.
     bool set_period(Chunk& chunk, u32 lane, u32 period_log2);
 

@@ -24,6 +24,8 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
       lasting_ended(c.allocator), rule_changes(w), priority_changes(w), slow_chunks(c.allocator),
+      relations(p.layout().related_count, Server::cluster_entities_max, c.allocator), cluster_members(c.allocator),
+      crowded_clusters(c.allocator), former_chunks(c.allocator),
       homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), in_review(c.allocator), table_message(c.allocator),
       outbox(c.allocator),
       dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator), client_counts(c.allocator),
@@ -347,6 +349,11 @@ NetId Server::net_id(Entity entity) const {
     return slot && slot->place != no_slot ? slot->net_id : NetId{};
 }
 
+Entity Server::cluster_root(Entity entity) const {
+    const Slot* const slot = state_->slot_of(entity);
+    return slot ? state_->world.entity_at(root_of(*state_, entity.entity_idx)) : entity;
+}
+
 bool Server::visible(ClientId client, Entity entity) const {
     const Slot* slot = state_->slot_of(entity);
     return slot && slot->place != no_slot && client < state_->clients.size() && sees(state_->clients[client], *slot);
@@ -404,6 +411,7 @@ ServerMemory Server::memory() const {
     memory.mirror_bytes = state_->mirror.bytes();
     memory.other_bytes = state_->keys.bytes() + state_->slots.capacity() * sizeof(Slot);
     memory.other_bytes += state_->fresh_rows.capacity() + state_->fresh.capacity();
+    memory.other_bytes += state_->relations.memory_bytes();
     memory.other_bytes += u64(state_->payload_blocks.count()) * TickArena::block_bytes;
     return memory;
 }

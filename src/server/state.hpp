@@ -8,6 +8,7 @@
 #include "src/server/keys.hpp"
 #include "src/server/lasting_list.hpp"
 #include "src/server/mirror.hpp"
+#include "src/server/relation_graph.hpp"
 #include "src/server/typed_outbox.hpp"
 #include "src/visibility/interest_grid.hpp"
 #include "throng/server.hpp"
@@ -190,8 +191,8 @@ struct ClientCounts {
 /// Counters and scratch of one worker, on lines of its own.
 struct alignas(128) WorkerState {
     WorkerState(BlockStock& payloads, Allocator a)
-        : arena(payloads, a), moves(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), waiting(a), candidates(a), message(a),
-          opaque(a), lanes(a), typed(a), bundle(a), wire_objects(a) {}
+        : arena(payloads, a), moves(a), relinked(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), waiting(a), candidates(a),
+          message(a), opaque(a), lanes(a), typed(a), bundle(a), wire_objects(a) {}
     WorkerState(WorkerState&&) = default;
     WorkerState& operator=(WorkerState&&) = default;
     TickReport counts; // summed into the report
@@ -201,6 +202,7 @@ struct alignas(128) WorkerState {
         u32 entity_idx;
     };
     Array<Move> moves;
+    Array<u32> relinked; // entity_idx of those of which mark found a component with a related field changed
     struct Dangling { // a reference to an entity that is not replicated (yet)
         u64 target_id;
         u32 target_idx;
@@ -300,6 +302,11 @@ struct ServerState {
     bool topology_changed = false;
     bool interest_due = false;
     bool views_changed = false; // some client's view_changed
+    // Related entities; written by structure.
+    RelationGraph relations;
+    Array<u32> cluster_members;  // of the cluster at hand
+    Array<u32> crowded_clusters; // those that found no chunk with room (chunks_max): tried again each tick
+    Array<u32> former_chunks;    // those that have ChunkClusters::former
     Array<u32> homeless; // entity_idx of replicated entities without a lane (chunks_max): tried again each tick
     struct Closing {
         ClientId client;
@@ -406,6 +413,21 @@ inline void prefetch_sections(const ClientState& client, u32 first, u32 count) {
         detail::prefetch_write(&client.sections[(first + i) & (client.sections.size() - 1)]);
 }
 
+/// Whether what is sent of the entity goes with its cluster.
+inline bool goes_with_cluster(const ServerState& state, const Slot& slot) {
+    if (slot.place == no_slot)
+        return false;
+    const ChunkClusters* const clusters = state.mirror.chunk(slot.place / lane_count).clusters;
+    return clusters && (clusters->tied >> slot.place % lane_count & 1);
+}
+/// The entity whose place counts for this one: the root of its cluster, or itself. entity_idx.
+inline u32 root_of(const ServerState& state, u32 entity_idx) {
+    const Slot& slot = state.slots[entity_idx];
+    if (!state.relations.used() || !goes_with_cluster(state, slot))
+        return entity_idx;
+    const Chunk& chunk = state.mirror.chunk(slot.place / lane_count);
+    return chunk.entity_idx[chunk.clusters->root[slot.place % lane_count]];
+}
 ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint);
 /// Whether the client is meant to see the entity in this slot, as of the last interest stage.
 bool sees(const ClientState& client, const Slot& slot);

@@ -119,7 +119,7 @@ void Question::answer(Why& why) const {
 void Question::measure(Why& why, u32 entity_idx) const {
     i32 at[2];
     bool clamped = false;
-    if (chunk.spatial && client.held_valid && world_position(state, entity_idx, at, clamped)) {
+    if (chunk.spatial && client.held_valid && world_position(state, root_of(state, entity_idx), at, clamped)) {
         why.distance = std::hypot(double(at[0]) - client.held[0], double(at[1]) - client.held[1]) * state.layout.spatial_step;
         why.radius = client.radius * state.layout.spatial_step;
     }
@@ -149,6 +149,11 @@ Why Server::why(Entity entity, ClientId id) const {
     if (slot->place == no_slot)
         return because(WhyReason::no_lane);
     why.net_id = slot->net_id;
+    if (state.relations.used())
+        if (const u32 cluster = state.relations.cluster_of(entity.entity_idx); cluster != RelationGraph::none)
+            why.cluster = goes_with_cluster(state, *slot)      ? WhyCluster::together
+                          : state.relations.too_large(cluster) ? WhyCluster::too_large
+                                                               : WhyCluster::apart;
     if (id >= state.clients.size() || !state.clients[id].connected)
         return because(WhyReason::not_connected);
     const ClientState& client = state.clients[id];

@@ -264,6 +264,41 @@ TEST_SUITE("guide") {
         CHECK(moves_seen() == 2);
     }
 
+    TEST_CASE("related") {
+        World world;
+        Protocol protocol;
+        protocol.component<Body>("body").field(&Body::hp);
+        // [related]
+        protocol.component<Owner>("owner").field(&Owner::entity).related(&Owner::entity);
+        const Entity rider = world.spawn(Body{.hp = 100}, Replicated{});
+        const Entity horse = world.spawn(Body{.hp = 100}, Owner{rider}, Replicated{});
+        // [/related]
+        REQUIRE(protocol.finish() == Error::none);
+        LoopbackNetwork network({.seed = 3});
+        Server server(world, protocol, network.server());
+        const ClientId id = network.connect({.loss_percent = 40, .jitter_us = 90'000});
+        World seen;
+        Client client(seen, protocol, network.client(id));
+        int changes = 0, before = 0;
+        for (TimeUs now = 0; now < 20'000'000;) {
+            world.mut<Body>(rider)->hp = static_cast<u16>(100 - now / 50'000 % 90);
+            world.mut<Body>(horse)->hp = static_cast<u16>(100 + now / 50'000 % 90);
+            server.receive(now += 50'000);
+            server.tick(now);
+            CHECK(client.receive(now) == Error::none);
+            CHECK(client.send(now) == Error::none);
+            if (const Entity there = client.entity(server.net_id(rider))) {
+                const int hp = seen.get<Body>(there)->hp;
+                CHECK(hp + seen.get<Body>(client.entity(server.net_id(horse)))->hp == 200);
+                changes += hp != before;
+                before = hp;
+            }
+        }
+        CHECK(changes > 50);
+        CHECK(server.cluster_root(horse) == rider);
+        CHECK(server.why(horse, id).cluster == WhyCluster::together);
+    }
+
     TEST_CASE("lasting") {
         World world, seen;
         Protocol protocol;

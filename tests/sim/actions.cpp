@@ -195,6 +195,20 @@ void Actions::change(Entity entity, u32 component) {
     }
 }
 
+void Actions::bond(Random& random) {
+    const auto any = [&] { return all_.empty() ? Entity{} : all_[random.below(static_cast<u32>(all_.size()))]; };
+    const Entity entity = any(), other = random.chance(0.1) && !dead_.empty() ? dead_[0] : any();
+    if (!entity)
+        return;
+    if (random.chance(0.4))
+        world_.remove<Bond>(entity);
+    else if (Bond* bond = world_.mut<Bond>(entity))
+        *bond = {random.chance(0.2) ? Entity{} : other, next_sequence()};
+    else
+        world_.add<Bond>(entity, Bond{other, next_sequence()});
+    trace("bond", entity);
+}
+
 void Actions::motion(Tick tick) {
     for (std::size_t i = 0; i < all_.size(); ++i) {
         const Entity entity = all_[i];

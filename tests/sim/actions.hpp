@@ -15,6 +15,8 @@ public:
     void motion(throng::Tick tick);
     /// Carries out an action on the world; false if it is none (then it is one on views or connections).
     bool perform(Action action);
+    /// A Bond is made, changed or taken away. Draws from `random`.
+    void bond(Random& random);
     throng::Entity any_entity();
     throng::Entity any_replicated();
     bool tracing = false;

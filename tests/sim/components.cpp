@@ -80,7 +80,7 @@ void make_rules(ReceiveRules& functions, ReceiveRules& compare) {
     }
 }
 
-std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, bool ruled) {
+std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, bool ruled, bool bonds) {
     auto protocol = std::make_unique<Protocol>(config);
     const Range map{-map_edge, map_edge, 0.01};
     protocol->component<Place>("place")
@@ -113,6 +113,8 @@ std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, boo
         protocol->resource<Weather>("weather").field(&Weather::wind).field(&Weather::seq);
         protocol->component_as("heat", pack, unpack).field(&WireHeat::tenths).field(&WireHeat::seq).when(without<Shy>);
     }
+    if (bonds)
+        protocol->component<Bond>("bond").field(&Bond::to).field(&Bond::seq).related(&Bond::to);
     if (protocol->finish() != Error::none) {
         std::fprintf(stderr, "%s\n", protocol->problem());
         std::abort();

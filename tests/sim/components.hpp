@@ -56,13 +56,19 @@ struct Weather { // a resource
 struct Hero {}; // of the rules alone
 struct Shy {};
 
+struct Bond { // binds entities to clusters
+    throng::Entity to;
+    throng::u32 seq = 0;
+};
+
 inline constexpr double map_edge = 200;                // +- on both axes
 inline constexpr throng::u32 note_bytes_max = 3000;    // more than a packet
-inline constexpr throng::u32 sequenced_components = 7; // Place, Vitals, Facing, Link, Note, Mood, Heat
+inline constexpr throng::u32 sequenced_components = 8; // Place, Vitals, Facing, Link, Note, Mood, Heat, Bond
 
 /// `lasting`: with Lasting, too. `ruled`: with Mood and Birth, which have rules, Heat, which travels as another
-/// type, and Weather, a resource.
-std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {}, bool lasting = false, bool ruled = false);
+/// type, and Weather, a resource. `bonds`: with Bond.
+std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {}, bool lasting = false, bool ruled = false,
+                                                bool bonds = false);
 
 /// Two sets of rules under which clients must show what they show without any: functions that write the components themselves (of some
 /// only while the entity has Speed, with values older than the newest), and rows that are written only if different.

@@ -121,6 +121,9 @@ void Peer::check(Tick tick) {
         check_entity(entity, net, tick);
     }
     check_resource();
+    for (u32 slot = 0; slot < world.entity_slots(); ++slot)
+        if (const Entity entity = world.entity_at(slot))
+            check_cluster(entity, client.net_id(entity), tick);
     for (auto& [net, seen] : seen_) {
         if (seen.shown && !seen.now) {
             if (seen.lasting && truth_.find(tick, net))
@@ -187,6 +190,28 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
     if (const Link* link = world.get<Link>(entity); link && !limited) { // beyond references_max they read as null
         check_link(net, confirmed, *truth, 0, link->first);
         check_link(net, confirmed, *truth, 1, link->second);
+    }
+}
+
+/// R12: what is shown of an entity's cluster is as it was when the entity was as it is shown, or newer, and then the other way round.
+void Peer::check_cluster(Entity entity, NetId net, Tick tick) {
+    const Tick confirmed = client.confirmed_tick(entity);
+    const EntityTruth* truth = truth_.find(confirmed, net);
+    if (!truth || !truth->cluster || client.frozen(entity))
+        return;
+    for (const NetId mate : truth_.cluster(confirmed, truth->cluster)) {
+        const Entity there = client.entity(mate);
+        // One that it was not to see then may have come from elsewhere, and go a little later.
+        if (mate == net || !there || client.frozen(there) || !was_visible(confirmed, mate) ||
+            tick_newer(client.confirmed_tick(there), confirmed))
+            continue;
+        ++checks_;
+        if (const EntityTruth* then = truth_.find(confirmed, mate); then && then->fingerprint != fingerprint(world, there))
+            failure_.report(
+                "client %u shows entity %u.%u as of tick %u, and of its cluster %u.%u as of tick %u, when it was another (message "
+                "of tick %u): %s",
+                name, net.index(), net.generation(), confirmed, mate.index(), mate.generation(), client.confirmed_tick(there), tick,
+                describe(world, there).c_str());
     }
 }
 

@@ -71,6 +71,7 @@ private:
     void check(throng::Tick tick);
     void check_resource();
     void check_entity(throng::Entity entity, throng::NetId net, throng::Tick tick);
+    void check_cluster(throng::Entity entity, throng::NetId net, throng::Tick tick);
     void check_link(throng::NetId net, throng::Tick confirmed, const EntityTruth& truth, throng::u32 index, throng::Entity shown);
     bool was_visible(throng::Tick tick, throng::NetId net) const;
 

@@ -66,6 +66,7 @@ struct Plan {
     bool asks_host = false;        // clients join by the host's verdict, at once or later
     double priority_chance = 0;    // a tick: how often an entity is sent changes, to all or to one client
     double ruled_chance = 0;       // for each of 8 times a tick: something that the rules of components look at changes
+    double bond_chance = 0;        // a tick: an entity is bound to another one, or freed
     // faults
     double loss_percent = 0, burst_percent = 0, reorder_percent = 0, duplicate_percent = 0, truncate_percent = 0;
     throng::u32 delay_us_max = 0, jitter_us_max = 0;

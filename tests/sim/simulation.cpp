@@ -37,7 +37,7 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
     : protocol_(protocol), function_rules_(protocol), compare_rules_(protocol), options_(options),
       plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
       rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218),
-      verdicts_(seed ^ 0xadc1), world_({.block_rows = 64}), network_(plan_.network),
+      verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), world_({.block_rows = 64}), network_(plan_.network),
       server_(world_, protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
       actions_(plan_, random_, world_), ruled_(seed ^ 0x2d1e, world_), verifier_(protocol, world_, server_) {
     make_rules(function_rules_, compare_rules_);
@@ -293,6 +293,8 @@ void Simulation::tick(bool faults) {
             random_lasting();
         if (priorities_.chance(plan_.priority_chance))
             random_priority();
+        if (bonds_.chance(plan_.bond_chance))
+            actions_.bond(bonds_);
     }
     server_.receive(now_);
     find_seats();
@@ -314,7 +316,10 @@ void Simulation::tick(bool faults) {
                     report.tick, report.entities, report.chunks, report.chunks_dirty, static_cast<unsigned long long>(report.messages),
                     static_cast<unsigned long long>(report.bytes), static_cast<unsigned long long>(report.lost_messages),
                     static_cast<unsigned long long>(report.unapplied_sections), report.limits);
-    truth_.record(world_, server_);
+    const auto& workers = server_.state().workers; // limit_clusters of theirs: larger than any message
+    truth_.record(world_, server_, std::any_of(workers.begin(), workers.end(), [](const WorkerState& w) {
+                      return (w.counts.limits & limit_clusters) != 0;
+                  }));
     for (auto& peer : peers_)
         if (peer->joined)
             peer->record_visible(server_.current_tick(), server_);
@@ -388,6 +393,8 @@ void Simulation::check_report(const TickReport& report) {
         possible |= limit_clients;
     if (plan_.server.lasting_max < 100)
         possible |= limit_lasting;
+    if (plan_.bond_chance > 0)
+        possible |= limit_clusters;
     if (report.limits & ~possible)
         failure_.report("limits %x were reached", report.limits);
     if ((report.limits & limit_backend_refused) && plan_.network.unreliable.queue_messages_max > 64 &&

@@ -112,7 +112,8 @@ private:
     throng::u32 dirty_chunks_ = 0; // of the last tick
     Failure failure_;
     Plan plan_; // refers to allocations_ and outcome_
-    Random random_, rules_, lists_, priorities_, verdicts_; // the others are for what came later: seeds keep what they drew without it
+    // The others are for what came later: seeds keep what they drew without it.
+    Random random_, rules_, lists_, priorities_, verdicts_, bonds_;
     throng::World world_;
     throng::LoopbackNetwork network_;
     std::optional<OneWorld> worlds_;

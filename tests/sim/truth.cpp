@@ -41,6 +41,8 @@ u64 fingerprint(const World& world, Entity entity, const Ruled* ruled) {
         add(5, link->seq);
     if (world.has<Lasting>(entity))
         add(7);
+    if (const Bond* bond = world.get<Bond>(entity))
+        add(12, bond->seq);
     if (const Note* note = world.get<Note>(entity); note && fits(*note)) {
         add(6, note->seq, note->text.size());
         for (const char c : note->text)
@@ -74,6 +76,8 @@ std::string describe(const World& world, Entity entity) {
         add(" facing %.4f #%u", static_cast<double>(facing->yaw), facing->seq);
     if (const Link* link = world.get<Link>(entity))
         add(" link #%u", link->seq);
+    if (const Bond* bond = world.get<Bond>(entity))
+        add(" bond #%u", bond->seq);
     if (const Note* note = world.get<Note>(entity))
         add(" note %zu bytes #%u", note->text.size(), note->seq);
     if (const Mood* mood = world.get<Mood>(entity))
@@ -100,6 +104,8 @@ void sequences(const World& world, Entity entity, u32 (&out)[sequenced_component
     out[5] = mood ? mood->seq : 0;
     const Heat* heat = world.get<Heat>(entity);
     out[6] = heat ? heat->seq : 0;
+    const Bond* bond = world.get<Bond>(entity);
+    out[7] = bond ? bond->seq : 0;
 }
 
 /// What the rules of make_protocol say, said once more.
@@ -127,12 +133,14 @@ Ruled Truth::choose(const World& world, Entity entity, NetId id) {
     return out;
 }
 
-void Truth::record(const World& world, const Server& server) {
+void Truth::record(const World& world, const Server& server, bool torn) {
     if (ticks_.empty())
         first_ = server.current_tick();
     const Tick at = server.current_tick() - first_; // ticks wrap
     if (ticks_.size() <= at)
         ticks_.resize(at + 1);
+    if (clusters_.size() <= at)
+        clusters_.resize(at + 1);
     auto& now = ticks_[at];
     world.each<Replicated>([&](Entity entity, const Replicated&) {
         const NetId id = server.net_id(entity);
@@ -144,6 +152,10 @@ void Truth::record(const World& world, const Server& server) {
         EntityTruth& truth = now[id.value];
         const Ruled ruled = choose(world, entity, id);
         truth.fingerprint = fingerprint(world, entity, &ruled);
+        if (!torn && server.why(entity, 0).cluster == WhyCluster::together) {
+            truth.cluster = server.net_id(server.cluster_root(entity)).value;
+            clusters_[at][truth.cluster].push_back(id);
+        }
         if (const Link* link = world.get<Link>(entity)) {
             truth.has_links = true;
             const Entity targets[2] = {link->first, link->second};
@@ -162,6 +174,15 @@ const EntityTruth* Truth::find(Tick tick, NetId id) const {
         return nullptr;
     const auto found = ticks_[at].find(id.value);
     return found == ticks_[at].end() ? nullptr : &found->second;
+}
+
+const std::vector<NetId>& Truth::cluster(Tick tick, u64 root) const {
+    static const std::vector<NetId> nobody;
+    const Tick at = tick - first_;
+    if (at >= clusters_.size())
+        return nobody;
+    const auto found = clusters_[at].find(root);
+    return found == clusters_[at].end() ? nobody : found->second;
 }
 
 u64 Truth::entity_id_of(NetId id) const {

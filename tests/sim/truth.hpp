@@ -26,14 +26,17 @@ struct EntityTruth {
     throng::NetId links[2];           // what the references name as of this tick
     throng::u64 link_ids[2] = {0, 0}; // the entity_id of the targets
     bool has_links = false;
+    throng::u64 cluster = 0; // net id of the root of the cluster that it goes with; 0: none
 };
 
 class Truth {
 public:
-    /// Call after Server::tick.
-    void record(const throng::World& world, const throng::Server& server);
+    /// Call after Server::tick. `torn`: clusters larger than a message went apart in it, so none are recorded.
+    void record(const throng::World& world, const throng::Server& server, bool torn = false);
     /// Null if there was no such entity at that tick.
     const EntityTruth* find(throng::Tick tick, throng::NetId id) const;
+    /// All that went with the root at that tick.
+    const std::vector<throng::NetId>& cluster(throng::Tick tick, throng::u64 root) const;
     /// The server's entity that had the net id; 0: none ever had.
     throng::u64 entity_id_of(throng::NetId id) const;
 
@@ -48,6 +51,7 @@ private:
     std::unordered_map<throng::u64, ToldBirth> births_; // entity_id -> what clients get of it
     throng::Tick first_ = 0;                        // tick of ticks_[0]
     std::vector<std::unordered_map<throng::u64, EntityTruth>> ticks_;
+    std::vector<std::unordered_map<throng::u64, std::vector<throng::NetId>>> clusters_; // by tick, by root
     std::unordered_map<throng::u64, throng::u64> entity_ids_; // net id -> entity_id
 };
 
