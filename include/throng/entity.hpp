@@ -45,7 +45,16 @@ inline constexpr u32 no_row = 0xffffffff;
 template <class T>
 inline constexpr bool direct_index = false;
 
+/// A component that is never written, only replaced as a whole: `struct Team { using immutable = void; ... };`. mut, patch and loops that
+/// write do not compile for it; World::set takes the old one away and adds the new one, so that hooks see both, on clients too.
+template <class T>
+inline constexpr bool is_immutable = requires { typename T::immutable; };
+
 namespace detail {
+/// What is handed out of a component that was made: immutable ones are read only.
+template <class T>
+using Made = std::conditional_t<is_immutable<T>, const T, T>;
+
 /// Id + 1 of the type, 0 before its first use. No dynamic initialiser, so static objects may use components too.
 template <class T, u32 MaxC>
 inline u16 component_slot = 0;

@@ -119,6 +119,7 @@ public:
         static_assert(std::is_default_constructible_v<T>, "clients make replicated components from nothing");
         ComponentInfo* info = add_component(name, component_id<T>(), sizeof(T));
         info->ensure_pool = [](World& world) { world.template pool<T>(); };
+        info->immutable = is_immutable<T>;
         return ComponentBuilder<T>(info);
     }
     /// Registers T, which travels as U: the server converts a component when it has changed, a client when a new value comes. Fields are
@@ -135,6 +136,7 @@ public:
         static_assert(sizeof(U) <= wire_form_bytes_max && alignof(U) <= wire_form_alignment_max, "what travels is small");
         ComponentInfo* info = add_component(name, component_id<T>(), sizeof(T));
         info->ensure_pool = [](World& world) { world.template pool<T>(); };
+        info->immutable = is_immutable<T>;
         info->form.size_bytes = sizeof(U);
         info->form.to_wire = reinterpret_cast<WireForm::AnyFn>(to_wire);
         info->form.from_wire = reinterpret_cast<WireForm::AnyFn>(from_wire);
@@ -157,6 +159,7 @@ public:
         static_assert(std::is_default_constructible_v<T>, "clients make replicated components from nothing");
         ComponentInfo* info = add_component(name, component_id<T>(), sizeof(T));
         info->ensure_pool = [](World& world) { world.template pool<T>(); };
+        info->immutable = is_immutable<T>;
         info->opaque_bytes_max = bytes_max;
         info->serialize = functions.serialize;
         info->deserialize = functions.deserialize;

@@ -161,6 +161,7 @@ struct ComponentInfo : FieldList {
     void (*ensure_pool)(World&) = nullptr; // creates the pool, so that type-erased access works
     u32 related_fields = 0;                // bit i: field i binds entities to a cluster; bit 31: of no such field
     bool once = false;                     // later changes are not sent
+    bool immutable = false;                // is_immutable: clients replace it
     ComponentRule rules[rules_max] = {};
     u32 rule_count = 0; // registered; 0: all entities. finish() refuses more than rules_max
 };

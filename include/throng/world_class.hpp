@@ -131,6 +131,7 @@ public:
     }
     /// The same, writable; marks the row changed.
     template <class T>
+        requires(!is_immutable<T>)
     T* mut(Entity entity) {
         const u32 dense = row_of<T>(entity);
         if (dense == no_row)
@@ -142,6 +143,7 @@ public:
     /// mut for the inside of a parallel loop: rows may be marked from several threads at once (each row written by one).
     /// Costs an atomic operation where the mark is new.
     template <class T>
+        requires(!is_immutable<T>)
     T* mut_shared(Entity entity) {
         const u32 dense = row_of<T>(entity);
         if (dense == no_row)
@@ -153,12 +155,15 @@ public:
     /// Builds a T from the arguments. An existing one is returned unchanged and unmarked. Null for a dead handle and for a type
     /// beyond MaxC. If the constructor or the allocator throws, nothing has changed.
     template <class T, class... A>
-    T* add(Entity entity, A&&... args);
-    /// Adds the value, or assigns it to the one that is there and marks that row changed. Null and failures as for add.
+    detail::Made<T>* add(Entity entity, A&&... args);
+    /// Adds the value, or assigns it to the one that is there and marks that row changed; an immutable one is removed first. Null and
+    /// failures as for add.
     template <class T>
-    std::remove_cvref_t<T>* set(Entity entity, T&& value) {
+    detail::Made<std::remove_cvref_t<T>>* set(Entity entity, T&& value) {
         using Component = std::remove_cvref_t<T>;
-        if (Component* const found = mut<Component>(entity)) {
+        if constexpr (is_immutable<Component>) {
+            remove<Component>(entity);
+        } else if (Component* const found = mut<Component>(entity)) {
             *found = std::forward<T>(value);
             return hooked_.test(component_id<Component, MaxC>()) ? notify_change<Component>(entity) : found;
         }
@@ -166,6 +171,7 @@ public:
     }
     /// Calls f(T&), marks the row changed and runs on_change hooks. Null if the handle is dead or the component absent (by then).
     template <class T, class F>
+        requires(!is_immutable<T>)
     T* patch(Entity entity, F&& f) {
         T* const found = mut<T>(entity);
         if (!found)

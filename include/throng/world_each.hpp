@@ -13,7 +13,9 @@ public:
     const T& operator*() const { return static_cast<const Pool<T>&>(*pool_)[dense_]; }
     const T* operator->() const { return &**this; }
     /// Writable; marks the row changed.
-    T& mut() const {
+    T& mut() const
+        requires(!is_immutable<T>)
+    {
         if (shared_)
             pool_->mark_range_shared(dense_, dense_ + 1, true);
         else
@@ -213,6 +215,8 @@ bool BasicWorld<MaxC>::select(Filter<With<Ws...>, Without<Xs...>>, detail::Selec
     constexpr u32 count = sizeof...(Ts) + sizeof...(Ws);
     static_assert((!detail::Term<Ts>::optional || ...) || sizeof...(Ws) > 0, "a loop needs a type that its entities must have");
     static_assert(detail::all_different<typename detail::Term<Ts>::Component..., Ws...>, "a component type appears twice");
+    static_assert((!(detail::Term<Ts>::writes && is_immutable<typename detail::Term<Ts>::Component>) && ...),
+                  "an immutable component is not written: name it const, or use each");
     constexpr bool optional[count] = {detail::Term<Ts>::optional...}; // those of the filter come last, and are not
     out = {{pool_or_null<typename detail::Term<Ts>::Component>()..., pool_or_null<Ws>()...},
            {detail::known_component_id<typename detail::Term<Ts>::Component, MaxC>()..., detail::known_component_id<Ws, MaxC>()...},

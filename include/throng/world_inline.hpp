@@ -205,7 +205,7 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
 
 template <u32 MaxC>
 template <class T, class... A>
-T* BasicWorld<MaxC>::add(Entity entity, A&&... args) {
+detail::Made<T>* BasicWorld<MaxC>::add(Entity entity, A&&... args) {
     const ComponentId id = component_id<T, MaxC>();
     Meta* const m = find(entity);
     if (!m || id >= MaxC)

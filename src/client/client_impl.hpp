@@ -137,6 +137,8 @@ struct Client::Impl final : ClientBackendSink {
     }
     void note_structure(HeldChunk& chunk, const StagedSection& section, const ComponentChange* changes);
     void join_types(ComponentChange* changes) const;
+    u64 replace_immutable(const HeldChunk& chunk, const StagedSection& section, u64 open, ComponentChange* changes,
+                          const Shown& shown) const;
     void take_resources(const HeldChunk& chunk, const ComponentChange* changes, const Shown& shown);
     void restructure(const HeldChunk& chunk, const ComponentChange* changes, u64 lanes, Shown& shown);
     Signature<World::max_components> signature_of(u32 components) const;

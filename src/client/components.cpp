@@ -154,6 +154,8 @@ void Client::Impl::apply_components(HeldChunk& chunk, const StagedSection& secti
         if (layout->several)
             join_types(changes);
     }
+    if (layout->immutable)
+        moved |= replace_immutable(chunk, section, open, changes, shown);
     if (ruled.routed) {
         route_removals(chunk, changes, shown, tick);
         route_values(chunk, section, changes, shown);
@@ -246,6 +248,30 @@ void Client::Impl::join_types(ComponentChange* changes) const {
                 changes[to].insert &= ~renamed;
             }
     }
+}
+
+/// New values of immutable components are new components. Returns the lanes that have some. What an entity brings along to another lane is
+/// its old value.
+u64 Client::Impl::replace_immutable(const HeldChunk& chunk, const StagedSection& section, u64 open, ComponentChange* changes,
+                                    const Shown& shown) const {
+    u64 any = 0;
+    const auto replace = [&](u32 component, u64 lanes) {
+        changes[component].remove |= lanes;
+        changes[component].insert |= lanes;
+        any |= lanes;
+    };
+    for (u32 left = layout->immutable; left; left &= left - 1) {
+        const u32 c = static_cast<u32>(std::countr_zero(left));
+        replace(c, changes[c].write & ~changes[c].insert & (shown.same | changes[c].inserted));
+    }
+    for (u32 i = section.first_opaque; i < section.first_opaque + section.opaque_count; ++i) {
+        const StagedOpaque& value = scratch->opaque[i];
+        const u64 lane = u64(1) << value.lane & open & shown.same;
+        if ((layout->immutable >> value.component & 1) && (lane & ~changes[value.component].insert) &&
+            chunk.opaque_hash[rings.opaque_index(value.component) * lane_count + value.lane] != value.hash)
+            replace(value.component, lane);
+    }
+    return any;
 }
 
 /// Each entity's removals and insertions in one go.

@@ -88,6 +88,7 @@ struct Layout {
     u32 ruled = 0;                                // bit i: rules decide which entities have component i, or it is sent once
     u32 once = 0;                                 // bit i: component i is sent once: later changes are not sent
     u32 resources = 0;                    // bit i: component i is a resource's value
+    u32 immutable = 0;                    // bit i: component i is replaced, never written
     Signature<default_max_components> rule_types; // that filters name
     double spatial_step = 0;                      // units
     i32 spatial_min = 0, spatial_max = 0;         // bounds of the spatial axes, in steps

@@ -483,6 +483,8 @@ void Protocol::Impl::add_of_type(u32 component) {
         layout.once |= bit;
     if (info.resource.version)
         layout.resources |= bit;
+    if (info.immutable)
+        layout.immutable |= bit;
     if (info.rule_count > 0 || info.once)
         layout.ruled |= bit;
     for (u32 r = 0; r < info.rule_count; ++r) {

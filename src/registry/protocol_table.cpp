@@ -254,6 +254,7 @@ private:
         info.consume = known->consume;
         info.form = known->form;
         info.resource = known->resource;
+        info.immutable = known->immutable;
         info.ensure_pool = known->ensure_pool;
     }
 

@@ -4,6 +4,21 @@
 using namespace throng;
 using namespace conformance::state;
 
+namespace {
+struct Motto {
+    using immutable = void;
+    std::string text;
+};
+u32 write_motto(const void* object, std::span<std::byte> out) {
+    const Name name{static_cast<const Motto*>(object)->text};
+    return throng_test::write_name(&name, out);
+}
+Error read_motto(void* object, std::span<const std::byte> in) {
+    static_cast<Motto*>(object)->text.assign(reinterpret_cast<const char*>(in.data()), in.size());
+    return Error::none;
+}
+} // namespace
+
 TEST_CASE("insertion/table_storage") {
     StateNet net;
     auto& peer = net.join();
@@ -232,4 +247,60 @@ TEST_CASE("insertion/rule_split_across_ticks") {
     net.agree();
     CHECK(net.hp(peer, e) == 7);
     CHECK(net.value<Speed>(peer, e));
+}
+
+TEST_CASE("insertion/immutable") {
+    StateNet net = make_net([](Protocol& p) {
+        p.component<Team>("team").field(&Team::number);
+        p.component<Team>("team in tens").field(&Team::number, Range{-1000, 1000, 10}).when(with<Important>);
+    });
+    HeldBack held(net);
+    std::vector<int> seen; // added: positive, removed: negative
+    held.peer.world->on_add<Team>([&](World&, Entity, const Team& team) { seen.push_back(team.number); });
+    held.peer.world->on_remove<Team>([&](World&, Entity, const Team& team) { seen.push_back(-team.number); });
+    held.peer.world->on_change<Team>([&](World&, Entity, const Team&) { seen.push_back(0); });
+    const Entity e = net.world.spawn(Replicated{});
+    net.settle();
+    net.world.add<Team>(e, Team{1});
+    net.agree();
+    net.world.set(e, Team{2});
+    net.agree();
+    CHECK(net.value<Team>(held.peer, e)->number == 2);
+    CHECK(seen == std::vector<int>{1, -1, 2});
+    held.gate.closed = true; // four that it hears of at once: the insert counter is where it was
+    for (const int number : {3, 4, 5, 16}) {
+        net.world.set(e, Team{number});
+        net.step();
+    }
+    held.gate.closed = false;
+    held.gate.newest_first = true;
+    net.agree();
+    CHECK(net.value<Team>(held.peer, e)->number == 16);
+    CHECK(seen == std::vector<int>{1, -1, 2, -2, 16});
+    net.world.add<Important>(e); // another name: another value, and so another component
+    net.agree();
+    CHECK(net.value<Team>(held.peer, e)->number == 20);
+    CHECK(seen == std::vector<int>{1, -1, 2, -2, 16, -16, 20});
+    CHECK(net.state_bytes(10) == 0);
+}
+
+TEST_CASE("insertion/immutable_with_functions") {
+    StateNet net = make_net([](Protocol& p) { p.opaque<Motto>("motto", 100, write_motto, read_motto); });
+    HeldBack held(net);
+    std::vector<std::string> seen;
+    held.peer.world->on_add<Motto>([&](World&, Entity, const Motto& motto) { seen.push_back("+" + motto.text); });
+    held.peer.world->on_remove<Motto>([&](World&, Entity, const Motto& motto) { seen.push_back("-" + motto.text); });
+    held.peer.world->on_change<Motto>([&](World&, Entity, const Motto& motto) { seen.push_back("=" + motto.text); });
+    const Entity e = net.world.spawn(Motto{"a"}, Replicated{});
+    net.agree();
+    held.gate.closed = true;
+    for (const char* text : {"b", "c", "d", "e"}) {
+        net.world.set(e, Motto{text});
+        net.step();
+    }
+    held.gate.closed = false;
+    held.gate.newest_first = true;
+    net.agree();
+    CHECK(net.value<Motto>(held.peer, e)->text == "e");
+    CHECK(seen == std::vector<std::string>{"+a", "-a", "+e"});
 }

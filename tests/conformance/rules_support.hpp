@@ -10,6 +10,10 @@ struct Indexed { // has a direct index
     int value = 0;
 };
 
+struct Team { // replaced, never written
+    using immutable = void;
+    int number = 0;
+};
 struct Weather { // a resource
     int wind = 0;
     Entity storm;
