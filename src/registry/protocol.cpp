@@ -451,8 +451,6 @@ Error Protocol::Impl::check_types() {
             return refuse(Error::bad_value, info.name, opaque_problem);
         if (info.related_fields >> 31)
             return refuse(Error::bad_value, info.name, "related() names a field that is no reference, or not registered before");
-        if (info.related_fields && info.form.size_bytes)
-            return refuse(Error::bad_value, info.name, "related() names a field of the type that travels, which the world does not have");
     }
     for (u32 m = 0; m < messages.size(); ++m) {
         const MessageInfo& info = *messages[m];

@@ -21,7 +21,8 @@ std::unique_ptr<Protocol> related_protocol() {
 }
 
 struct RelatedNet : StateNet {
-    explicit RelatedNet(const ServerConfig& config = {.heartbeat_ticks = 0}) : StateNet(config, {}, related_protocol()) {}
+    explicit RelatedNet(const ServerConfig& config = {.heartbeat_ticks = 0}, std::unique_ptr<Protocol> chosen = related_protocol())
+        : StateNet(config, {}, std::move(chosen)) {}
 
     template <class... T>
     Entity make(T... components) {
@@ -604,6 +605,42 @@ TEST_CASE("related_entities/no_empty_messages") {
     CHECK(messages == 0);
     ++net.world.mut<Health>(lonely)->hp; // of another entity of the chunk
     CHECK(net.step().sent_lanes == 2);
+}
+
+TEST_CASE("related_entities/components_with_rules") {
+    auto chosen = std::make_unique<Protocol>();
+    const Range map{-1000, 1000, 0.01};
+    chosen->component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z);
+    chosen->component<Health>("health").field(&Health::hp).field(&Health::angry).once();
+    chosen->component<Link>("link").field(&Link::target).when(with<Speed>);
+    chosen->component<Link>("other link").field(&Link::target).related(&Link::target).when(without<Speed>);
+    REQUIRE(chosen->finish() == Error::none);
+    RelatedNet net({.heartbeat_ticks = 0}, std::move(chosen));
+    auto& peer = net.join();
+    const Entity root = net.make(Place{0, 0}), child = net.make(Place{1, 0}, Link{root}), fast = net.make(Link{root}, Speed{1, 0});
+    net.server.view(peer.id).follow(root, {.radius = 60});
+    net.settle();
+    CHECK(net.together({root, child, fast}, root)); // a type binds, under whatever name it travels
+    // Values that were sent once stay what they were, from cell to cell, and where another entity comes along.
+    for (const Entity e : {root, child, fast})
+        net.world.mut<Health>(e)->hp = 7;
+    const Entity late = net.make(Place{170, 0}, Link{});
+    for (int i = 0; i < 60; ++i) {
+        net.world.mut<Place>(root)->x += 3;
+        net.world.mut<Place>(child)->x += 3;
+        if (i == 40)
+            net.world.mut<Link>(late)->target = child;
+        net.step();
+    }
+    CHECK(net.together({root, child, fast, late}, root));
+    net.settle();
+    for (const Entity e : {root, child, fast, late})
+        CHECK(net.hp(peer, e) == 100);
+    net.world.mut<Link>(child)->target = {};
+    net.settle();
+    CHECK(net.together({root, fast}, root));
+    CHECK(net.together({child, late}, child));
+    CHECK(net.hp(peer, late) == 100);
 }
 
 TEST_CASE("related_entities/registration") {
