@@ -95,12 +95,12 @@ bool same_entities(const Batch& batch, u64 marks, u32 first, const u32* owners) 
     return differs == 0;
 }
 
-/// Finds the lanes of the marked rows, touches their chunks, and flags their fresh rows as written. Leaves out lanes that the rules keep
-/// from having the component: as of the last tick, for structure touches what it lets through now.
+/// Finds the lanes of the marked rows, touches their chunks, and flags their fresh rows as written. Ruled: leaves out lanes that the rules
+/// keep from having the component, as of the last tick, for structure touches what it lets through now.
+template <bool Ruled>
 void find_lanes(ServerState& state, u32 component, u64 marks, u32 first, const u32* owners, Batch& batch, WorkerState& worker) {
     const u32 slot_count = state.slots.size();
     const Slot* slots = state.slots.data();
-    const bool ruled = state.layout.ruled >> component & 1;
     batch.marks = marks;
     batch.first = first;
     batch.count = 0;
@@ -110,7 +110,7 @@ void find_lanes(ServerState& state, u32 component, u64 marks, u32 first, const u
         if (owner >= slot_count || slots[owner].place == no_slot)
             continue;
         const u32 place = slots[owner].place;
-        if (ruled && state.denies(component, place))
+        if (Ruled && state.denies(component, place))
             continue;
         state.touch_chunk(place / lane_count);
         __atomic_store_n(&state.fresh[place], u8(1), __ATOMIC_RELAXED);
@@ -140,17 +140,27 @@ void touch_lanes(ServerState& state, u32 component, u64 marks, const u32* owners
 }
 
 /// The marked rows of one of the components of the pool's type.
-void mark_rows(ServerState& state, PoolBase& pool, u32 index, u64 marks, u32 first, const u32* owners, Batch& batch, WorkerState& worker) {
+template <bool Ruled>
+[[gnu::always_inline]] inline void mark_rows(ServerState& state, PoolBase& pool, u32 index, u64 marks, u32 first, const u32* owners,
+                                             Batch& batch, WorkerState& worker) {
     const LayoutComponent& component = state.layout.components[index];
     if (component.opaque || component.references || component.converted)
         return touch_lanes(state, index, marks, owners, worker);
-    if ((state.layout.ruled >> index & 1) || !same_entities(batch, marks, first, owners))
-        find_lanes(state, index, marks, first, owners, batch, worker);
+    if (Ruled || !same_entities(batch, marks, first, owners))
+        find_lanes<Ruled>(state, index, marks, first, owners, batch, worker);
     const auto* rows = static_cast<const std::byte*>(pool.row(first));
     for (u32 i = 0; i < batch.count; ++i)
         batch.rows[i] = rows + (batch.dense[i] - first) * pool.row_stride();
     if (batch.count)
         quantise(state, component, batch, worker);
+}
+
+/// The same of all components of the type, of which rules choose for each entity.
+[[gnu::noinline]] void mark_ruled_rows(ServerState& state, PoolBase& pool, u32 index, u64 marks, u32 first, const u32* owners, Batch& batch,
+                                       WorkerState& worker) {
+    for (i32 c = static_cast<i32>(index); c >= 0; c = state.layout.next_of_type[c])
+        if (!(state.layout.once >> c & 1))
+            mark_rows<true>(state, pool, static_cast<u32>(c), marks, first, owners, batch, worker);
 }
 
 /// 64 rows of a block. `batch` is what the pool before had there.
@@ -159,9 +169,10 @@ void mark_word(ServerState& state, const MarkedPool& marked, u32 block, u32 word
     const u32 first = block * pool.block_rows() + word * 64;
     const u32* owners = pool.owners(block) + word * 64;
     const u64 marks = std::exchange(pool.change_words(block)[word], 0);
-    for (i32 c = static_cast<i32>(marked.component); c >= 0; c = state.layout.next_of_type[c])
-        if (!(state.layout.once >> c & 1))
-            mark_rows(state, pool, static_cast<u32>(c), marks, first, owners, batch, worker);
+    if (state.layout.ruled >> marked.component & 1) [[unlikely]]
+        mark_ruled_rows(state, pool, marked.component, marks, first, owners, batch, worker);
+    else
+        mark_rows<false>(state, pool, marked.component, marks, first, owners, batch, worker);
 }
 
 /// A block of all pools. Entities made together have the same rows everywhere: 64 rows of one pool after those of another find
