@@ -135,6 +135,7 @@ Kind sabotage_kind(const char* name) {
 }
 
 struct Verifier::Pair {
+    ClientId viewer;
     Entity server, client;
     NetId id;
     const World* client_world;
@@ -142,7 +143,10 @@ struct Verifier::Pair {
 };
 
 Verifier::Verifier(const Protocol& protocol, const World& server_world, Server& server)
-    : protocol_(protocol), world_(server_world), server_(server) {}
+    : protocol_(protocol), world_(server_world), server_(server) {
+    for (const ComponentInfo& info : protocol.components())
+        audiences_ |= info.audience != Audience::everyone;
+}
 
 void Verifier::collect_visible(ClientId client) {
     ++serial_;
@@ -192,7 +196,7 @@ Difference Verifier::first_difference(ClientId client, const World& client_world
     for (const Entity entity : visible_) {
         const NetId id = server_.net_id(entity);
         ++entities_compared_;
-        if (Difference found = compare_entity({entity, client_half.entity(id), id, &client_world, &client_half})) {
+        if (Difference found = compare_entity({client, entity, client_half.entity(id), id, &client_world, &client_half})) {
             found.text = format("client %u: ", client) + found.text;
             return found;
         }
@@ -225,6 +229,30 @@ const ComponentInfo* Verifier::on_wire(u32 component, Entity entity) const {
     return chosen;
 }
 
+bool Verifier::any_scopes() const {
+    const PoolBase* scoped = world_.pool_of(component_id<ScopedTo>());
+    return audiences_ || (scoped && scoped->size() > 0);
+}
+
+/// By what the world says now. An id that OwnedBy names is taken for the client that has it now.
+bool Verifier::may_see(ClientId client, Entity entity, const ComponentInfo& info) const {
+    if (!any_scopes())
+        return true;
+    const OwnedBy* owner = world_.get<OwnedBy>(entity);
+    const SharedWith* shared = world_.get<SharedWith>(entity);
+    const bool owns = owner && owner->client == client;
+    if (info.audience == Audience::owner ? !owns : info.audience == Audience::others && owns)
+        return false;
+    if (info.audience == Audience::group && !(shared && server_.in_group(shared->group, client)))
+        return false;
+    const ScopedTo* scoped = world_.get<ScopedTo>(entity);
+    const u64 layers = server_.view(client).layers();
+    for (u32 i = 0; scoped && i < scoped->count && info.id != component_id<Lasting>(); ++i)
+        if (scoped->rules[i].scope.has(info.id) && !scoped->rules[i].to.allows(layers))
+            return false;
+    return true;
+}
+
 Difference Verifier::compare_entity(const Pair& pair) {
     const std::span<const ComponentInfo> all = protocol_.components();
     for (u32 c = 0; c < all.size(); ++c) {
@@ -237,7 +265,7 @@ Difference Verifier::compare_entity(const Pair& pair) {
         const ComponentInfo& info = chosen ? *chosen : all[c];
         const std::byte* const server_row = row_of(world_, pair.server.entity_idx, info.id);
         const std::byte* const client_row = row_of(*pair.client_world, pair.client.entity_idx, info.id);
-        bool wanted = server_row != nullptr && chosen;
+        bool wanted = server_row != nullptr && chosen && may_see(pair.viewer, pair.server, info);
         if (wanted && info.opaque_bytes_max > 0) {
             server_bytes_.resize(info.opaque_bytes_max);
             wanted = info.serialize(server_row, server_bytes_) <= info.opaque_bytes_max; // too large: replicated as absent
@@ -359,6 +387,7 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
             spatial = &info;
     const View view = server_.view(client);
     Difference found;
+    const bool scopes = any_scopes();
     const auto look = [&](Entity entity) {
         if (found || (unhoused_allowed && !server_.net_id(entity)))
             return;
@@ -376,6 +405,14 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
             }
             distance = std::hypot(at[0] - a, at[1] - b);
         }
+        if (scopes && visible)
+            for (u32 c = 0; c < protocol_.components().size(); ++c)
+                if (const ComponentInfo* info = on_wire(c, entity);
+                    info && server_.visible(client, entity, info->id) != may_see(client, entity, *info)) {
+                    found = {Kind::promise, format("client %u: component %s of entity %s is %svisible", client, info->name,
+                                                   name_of(server_.net_id(entity)).c_str(), may_see(client, entity, *info) ? "not " : "")};
+                    return;
+                }
         const bool near = distance <= 0.85 * radius, far = row && distance > 1.2 * radius;
         const VisibleTo* rule = world_.get<VisibleTo>(entity);
         const bool forbidden = view.hidden(entity) || (rule && !rule->allows(view.layers()));

@@ -49,7 +49,7 @@ public:
 
     /// The promise of visibility for a view at (a, b): everything replicated within 0.85 radius is visible, unless hidden or not
     /// allowed by VisibleTo, and then never (but once, if it is Lasting from the start); nothing beyond 1.2 radius is; what has no place
-    /// is visible. Looks at every replicated entity.
+    /// is visible. Of what is visible, the components are those that audiences and ScopedTo leave. Looks at every replicated entity.
     Difference check_promise(throng::ClientId client, double a, double b, double radius);
 
     /// Entities compared, and fields, since the verifier was made: a check that compared nothing proves nothing.
@@ -60,6 +60,8 @@ private:
     struct Pair; // one entity on both sides
     void collect_visible(throng::ClientId client);
     bool is_visible(throng::Entity entity) const;
+    bool any_scopes() const;
+    bool may_see(throng::ClientId client, throng::Entity entity, const throng::ComponentInfo& info) const;
     bool is_remembered(throng::NetId id, const throng::World& client_world, throng::Entity shown) const;
     Difference first_difference(throng::ClientId client, const throng::World& client_world, const throng::Client& client_half);
     Difference compare_entity(const Pair& pair);
@@ -74,6 +76,7 @@ private:
     const throng::Protocol& protocol_;
     const throng::World& world_;
     throng::Server& server_;
+    bool audiences_ = false; // a component has one
     std::vector<throng::u64> visible_mark_; // by server entity_idx: serial of the client that sees it
     std::vector<throng::Entity> visible_;
     std::vector<throng::NetId> visible_ids_; // sorted

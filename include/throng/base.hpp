@@ -28,6 +28,8 @@ using TimeUs = u64;
 
 /// Connection slot, dense from 0. Reused only after the disconnect of its last holder was reported.
 using ClientId = u32;
+/// A set of clients: Server::make_group.
+using GroupId = u32;
 
 /// Identity of a replicated entity on the wire: index (reused), generation (24 bits, so that a reused index is another
 /// entity) and 8 reserved server/shard bits. 0 is "none".

@@ -77,6 +77,14 @@ struct ComponentRule {
     i32 priority = 1;
 };
 
+/// Who sees a component of an entity that it sees (throng/scopes.hpp). Others do not know whether the entity has it.
+enum class Audience : u8 {
+    everyone,
+    owner,  // the client of its OwnedBy
+    others, // all but that client
+    group,  // the members of the group of its SharedWith
+};
+
 /// How a component travels as another type, or a resource as a component.
 struct WireForm {
     using AnyFn = void (*)();
@@ -162,6 +170,7 @@ struct ComponentInfo : FieldList {
     u32 related_fields = 0;                // bit i: field i binds entities to a cluster; bit 31: of no such field
     bool once = false;                     // later changes are not sent
     bool immutable = false;                // is_immutable: clients replace it
+    Audience audience = Audience::everyone; // not part of the hash: a reader does not need it
     ComponentRule rules[rules_max] = {};
     u32 rule_count = 0; // registered; 0: all entities. finish() refuses more than rules_max
 };
@@ -180,6 +189,11 @@ public:
         if (info_->rule_count < ComponentInfo::rules_max)
             info_->rules[info_->rule_count] = {filter, priority};
         ++info_->rule_count;
+        return static_cast<Builder&>(*this);
+    }
+    /// Who sees it, of those who see the entity (throng/scopes.hpp); not for the spatial component.
+    Builder& audience(Audience audience) {
+        info_->audience = audience;
         return static_cast<Builder&>(*this);
     }
     /// Clients get the value that the component has at the end of the tick in which a replicated entity gets it (or the entity becomes

@@ -9,6 +9,7 @@
 #include "throng/admission.hpp"
 #include "throng/executor.hpp"
 #include "throng/memory.hpp"
+#include "throng/scopes.hpp"
 #include "throng/server_report.hpp"
 #include "throng/transport.hpp"
 #include "throng/typed.hpp"
@@ -163,7 +164,7 @@ public:
     void hide_all();
     /// The list begins anew, and is one of what is hidden, as at first: nothing is, until hide() names it.
     void show_all();
-    /// The layers this client is on, for VisibleTo. Exact, from the next tick on.
+    /// The layers this client is on, for VisibleTo and ScopedTo. Exact, from the next tick on.
     void set_layers(u64 layers);
     u64 layers() const;
     /// Another priority of an entity for this client than its UpdatePriority: higher, 1 for every tick, or lower. Such an entity is encoded
@@ -234,6 +235,13 @@ public:
     Entity cluster_root(Entity entity) const;
     /// True when the client is meant to see the entity as of the last tick.
     bool visible(ClientId client, Entity entity) const;
+    /// True when the client is meant to see the entity, and has or would have a component of it, as of the last tick: neither its Audience
+    /// nor a ScopedTo hides it. False for what the protocol does not have.
+    bool visible(ClientId client, Entity entity, ComponentId component) const;
+    template <class T>
+    bool visible(ClientId client, Entity entity) const {
+        return visible(client, entity, component_id<T>());
+    }
     /// Calls f(context, entity) for each entity that the client is meant to see, in no particular order.
     void each_visible(ClientId client, void (*f)(void* context, Entity entity), void* context) const;
     /// True when nothing is unsent or unacknowledged for the client as of the last tick.
@@ -253,6 +261,13 @@ public:
     }
     /// Why an entity is or is not on a client, and what it last cost there. A few look-ups; changes nothing.
     Why why(Entity entity, ClientId client) const;
+    /// The same for a component of the entity: where the client sees the entity, and not the component, it says so. Whether the entity
+    /// has it is not looked at.
+    Why why(Entity entity, ClientId client, ComponentId component) const;
+    template <class T>
+    Why why(Entity entity, ClientId client) const {
+        return why(entity, client, component_id<T>());
+    }
     /// Typed messages of one type that were given to the backend for a client, or queued for it, and those of the client that were
     /// handled, since it connected.
     template <class T>

@@ -101,6 +101,10 @@ enum class WhyReason : u8 {
     not_shown,         // View::hide_all, and no show
     refused_by_layers, // VisibleTo
     lasting_limit,     // lasting_max
+    // in sight, but for a component
+    not_registered, // the protocol does not have the component
+    not_its_audience, // it is of the owner's, of the others or of a group's, and the client is not one of them
+    out_of_scope,   // a ScopedTo hides it
     // out of sight, and yet there
     frozen,  // a Lasting entity that the client may have: it stays there as it was. Why it is out of sight: Why::cause
     leaving, // it is gone, or what was in its lane before: the client has not acknowledged that. Why it is out of sight: Why::cause
@@ -115,7 +119,7 @@ enum class WhyReason : u8 {
     behind,          // the client has it, but not its newest state. What that waits for: Why::cause
     current,         // the client has acknowledged the newest state
 };
-inline constexpr u32 why_reason_count = 22;
+inline constexpr u32 why_reason_count = 25;
 const char* to_string(WhyReason reason);
 
 /// How an entity goes with those that it is related to (ComponentBuilder::related).

@@ -12,8 +12,6 @@
 
 namespace throng {
 
-/// A set of clients: Server::make_group.
-using GroupId = u32;
 /// The player at the server's own machine (listen server) or without any (single player), as the target of a message.
 inline constexpr ClientId local_player = 0xffffffff;
 

@@ -30,7 +30,8 @@ constexpr i32 held_back_ticks_max = 32;
 /// R4: the ack of message tick T that carried `lanes`. `companions()`: lanes that other sections of the same tick and chunk carried;
 /// they come out of limbo again when those are acknowledged.
 template <class Companions>
-void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, TickReport& counts, Companions&& companions) {
+void ack_section(const ClientState& client, ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, TickReport& counts,
+                 Companions&& companions) {
     lanes &= view.known;
     u64 usable = lanes; // lanes that this ack may take out of limbo: not those bound or shown anew after T
     if (const u64 in_limbo = lanes & view.limbo)
@@ -50,7 +51,7 @@ void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, Ti
             view.baseline = tick;
             return;
         }
-        const u64 since = changed(chunk, view.baseline, tick);
+        const u64 since = changed_for(client, view, chunk, view.baseline, tick);
         const u64 stranded = rest & since;
         const u64 gained = usable & (view.limbo | since);
         if (std::popcount(gained) < std::popcount(stranded) && static_cast<i32>(tick - view.baseline) <= held_back_ticks_max &&
@@ -62,7 +63,7 @@ void ack_section(ClientChunk& view, const Chunk& chunk, Tick tick, u64 lanes, Ti
         view.limbo = seeded_bug(SeededBug::dropped_limbo_lane) ? 0 : view.known & ~valid;
         view.baseline = tick;
     } else
-        view.limbo &= ~(usable & ~changed(chunk, tick, view.baseline));
+        view.limbo &= ~(usable & ~changed_for(client, view, chunk, tick, view.baseline));
 }
 
 /// A message without sections is lost: what it may have said of ends goes again.
@@ -95,7 +96,7 @@ void Acks::settle(ClientChunk& view, const Chunk& chunk, bool was_in_flight) {
     THRONG_ASSERT(!was_in_flight || view.in_flight > 0);
     view.in_flight = static_cast<u16>(view.in_flight - was_in_flight);
     if (view.in_flight == 0)
-        if (const u64 left = unacked(view, chunk, present) & ~waiting_lanes(chunk)) {
+        if (const u64 left = unacked(client, view, chunk, present) & ~waiting_lanes(chunk)) {
             repeat(view, left, worker.counts);
             client.attention = true;
         }
@@ -137,9 +138,9 @@ void Acks::acked(u32 message) {
             repeat(*view, s.lanes & view->known, worker.counts);
             client.attention = true;
         } else
-            ack_section(*view, chunk, r.tick, s.lanes, worker.counts, [&] { return companions(message, s.chunk); });
+            ack_section(client, *view, chunk, r.tick, s.lanes, worker.counts, [&] { return companions(message, s.chunk); });
         // Before capture drops a version of the ring: what it still knows to be unchanged would look changed afterwards.
-        promote_baseline(*view, chunk, present + 1);
+        promote_baseline(client, *view, chunk, present + 1);
         settle(*view, chunk, was_in_flight);
     }
     if (r.count == 0 && client.lasting.open_ends()) {
@@ -171,7 +172,7 @@ void Acks::lost(u32 message) {
         if (!view)
             continue;
         const Chunk& chunk = state.mirror.chunk(s.chunk);
-        repeat(*view, unacked(*view, chunk, present) & (s.lanes | ~waiting_lanes(chunk)), worker.counts);
+        repeat(*view, unacked(client, *view, chunk, present) & (s.lanes | ~waiting_lanes(chunk)), worker.counts);
         client.attention |= view->pending != 0;
         settle(*view, chunk, true);
     }
@@ -248,7 +249,7 @@ void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts)
         for (u32 i = 0; i < r.count; ++i) {
             const SectionRecord& s = client.sections[(r.first + i) & (client.sections.size() - 1)];
             if (ClientChunk* view = find_client_chunk(client, s.chunk, s.hint)) {
-                repeat(*view, unacked(*view, state.mirror.chunk(s.chunk), state.tick), counts);
+                repeat(*view, unacked(client, *view, state.mirror.chunk(s.chunk), state.tick), counts);
                 --view->in_flight;
                 client.attention = true;
             }

@@ -156,7 +156,7 @@ bool Assembler::close(Channel channel, Bytes message, bool ends) {
     for (const WorkerState::InMessage& in : worker_.lanes) {
         ClientChunk& view = client_.chunks[in.client_chunk];
         // Plan has left no lane in that the client has acknowledged, so each is a pair.
-        THRONG_ASSERT_SLOW((in.lanes & ~(~view.known | unacked(view, state_.mirror.chunk(view.chunk), state_.tick))) == 0);
+        THRONG_ASSERT_SLOW((in.lanes & ~(~view.known | unacked(client_, view, state_.mirror.chunk(view.chunk), state_.tick))) == 0);
         pairs += static_cast<u32>(std::popcount(in.lanes));
         gone_lanes += static_cast<u32>(std::popcount(in.gone));
         view.limbo |= in.lanes & ~view.known;

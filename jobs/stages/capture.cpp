@@ -38,6 +38,8 @@ struct Capture {
     [[gnu::always_inline]] inline void place_lanes(u64 lanes);
     [[gnu::noinline]] void place_clusters(u64 lanes);
     void compare_rows();
+    void note_scopes();
+    u32 changed_components(u32 lane) const;
     void store();
 };
 
@@ -240,6 +242,59 @@ void Capture::compare_rows() {
     }
 }
 
+/// Components that a dirty lane has got or lost, or that have another value now. The mirror still has the old ones.
+u32 Capture::changed_components(u32 lane) const {
+    const u64 bit = u64(1) << lane;
+    const std::byte *now = new_row(lane), *before = state.mirror.row(chunk, lane);
+    u32 changed = 0;
+    for (u32 c = 0; c < state.layout.component_count; ++c) {
+        const LayoutComponent& component = state.layout.components[c];
+        bool differs = component.opaque && chunk.opaque[c] && chunk.opaque[c]->changed[lane] == state.tick;
+        if (header_changes >> c & 1) {
+            const BlockHeader &old = chunk.headers[c], &new_header = headers[c];
+            differs |= (((old.present ^ new_header.present) | (old.counter[0] ^ new_header.counter[0]) |
+                         (old.counter[1] ^ new_header.counter[1])) &
+                        bit) != 0;
+        }
+        for (u32 i = component.first_column; (looked_at & bit) && i < component.first_column + component.column_count; ++i)
+            differs |= row_element(now, state.layout.columns[i]) != row_element(before, state.layout.columns[i]);
+        changed |= u32(differs) << c;
+    }
+    return changed;
+}
+
+/// Which lanes not all clients see alike, and what of them has changed. Before the version is opened.
+[[gnu::noinline]] void Capture::note_scopes() {
+    const Layout& layout = state.layout;
+    u64 special = 0; // lanes with a component that has an audience
+    for (u32 left = layout.of_owner | layout.of_others | layout.of_group; left; left &= left - 1) {
+        const u32 c = static_cast<u32>(std::countr_zero(left));
+        special |= (header_changes >> c & 1 ? headers[c] : chunk.headers[c]).present;
+    }
+    special &= dirty;
+    if (!chunk.scoped_any && !special)
+        return;
+    ChunkScopes& scopes = state.mirror.scopes(chunk);
+    scopes.scoped &= ~rebound | scopes.ruled;
+    if ((special | rebound) & ~(scopes.scoped & ~rebound))
+        chunk.view_tick = state.tick;
+    scope_lanes(chunk, scopes, special, state.tick);
+    const u32 version = chunk.version_count ? (chunk.newest + 1u) % history_max : chunk.newest; // that store opens
+    for (u64 left = scopes.scoped & dirty; left; left &= left - 1) {
+        const u32 lane = static_cast<u32>(std::countr_zero(left));
+        if (rebound >> lane & 1) {
+            scopes.reset(lane, state.tick);
+            continue;
+        }
+        const u32 changed = changed_components(lane);
+        scopes.changed_in[version][lane] = changed;
+        if (changed & layout.plain())
+            scopes.plain_changed[lane] = state.tick;
+        for (u32 some = changed; some; some &= some - 1)
+            scopes.changed_of(lane)[std::countr_zero(some)] = state.tick;
+    }
+}
+
 /// Makes the new rows and headers the present ones.
 void Capture::store() {
     state.mirror.open_version(chunk, state.tick, dirty, rebound, header_changes);
@@ -303,6 +358,8 @@ u64 due_lanes(const Chunk& chunk, Tick tick) {
 
 /// R16: which of the changed lanes clients are told of now. All clients of a chunk wait for the same ticks, so payloads stay shared.
 void announce(Chunk& chunk, Tick tick, u64 dirty, u64 rebound) {
+    if (chunk.scoped_any)
+        chunk.scopes->waited = 0;
     if (!chunk.slow_any) {
         chunk.announced = dirty;
         return;
@@ -311,6 +368,8 @@ void announce(Chunk& chunk, Tick tick, u64 dirty, u64 rebound) {
     u64 now = news & (due_lanes(chunk, tick) | rebound);
     if (chunk.clusters) // the first of a cluster that is due takes the others along
         now |= news & together(*chunk.clusters, now);
+    if (chunk.scoped_any)
+        chunk.scopes->waited = chunk.waiting & now;
     chunk.announced = now;
     chunk.waiting = news & ~now;
     chunk.slow_any = (chunk.slow | chunk.waiting) != 0;
@@ -343,6 +402,8 @@ bool capture_chunk(ServerState& state, WorkerState& worker, Chunk& chunk) {
     capture.compare_rows();
     if (!capture.dirty)
         return false;
+    if (chunk.scoped_any || (state.layout.of_owner | state.layout.of_others | state.layout.of_group))
+        capture.note_scopes();
     capture.store();
     announce(chunk, state.tick, capture.dirty, capture.rebound);
     ++worker.counts.chunks_dirty;

@@ -5,6 +5,7 @@
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 namespace throng {
@@ -21,6 +22,8 @@ struct Encoder {
     u32 part_count = 0;
     Part parts[lane_count]; // the first part_count of them
 
+    /// Leaves out what those who get the key do not see, as if the lanes did not have it.
+    void leave_out_unseen();
     /// Encodes `lanes` as one part, or as several if it comes out larger than a packet.
     void encode(u64 lanes);
     u64 first_part(u64 lanes) const;
@@ -45,6 +48,65 @@ u64 Encoder::first_part(u64 lanes) const {
         return low;
     low = together(*chunk.clusters, low) & lanes;
     return low != lanes ? low : together(*chunk.clusters, lanes & (~lanes + 1)) & lanes;
+}
+
+/// What only some clients see is in the rows, too, and a column may be predicted from one of another component. So the encoder gets
+/// copies without it, where there is any.
+[[gnu::cold, gnu::noinline]] void Encoder::leave_out_unseen() {
+    const Layout& layout = state.layout;
+    u64 unseen[Protocol::component_count_max] = {}; // lanes
+    const auto leave_out = [&](u64 lanes, u32 components) {
+        for (u32 left = layout.all & ~components; left; left &= left - 1)
+            unseen[std::countr_zero(left)] |= lanes;
+    };
+    if (const u32 viewer = static_cast<u32>(key.sees >> 32)) {
+        const ClientState& client = state.clients[viewer - 1];
+        each_mask(state, client, *find_client_chunk(const_cast<ClientState&>(client), key.chunk, 0), key.lanes, leave_out);
+    } else
+        leave_out(key.lanes, static_cast<u32>(key.sees));
+    u32 there = 0;
+    for (u32 c = 0; c < layout.component_count; ++c) {
+        const u64 before = input.baseline ? baseline.headers[c]->present : 0;
+        there |= u32(((input.current.headers[c].present | before) & unseen[c]) != 0) << c;
+    }
+    if (!there)
+        return;
+    BlockHeader(&headers)[2][Protocol::component_count_max] = worker.masked_headers;
+    const auto without = [](const BlockHeader& header, u64 lanes) {
+        return BlockHeader{header.present & ~lanes, {header.counter[0] & ~lanes, header.counter[1] & ~lanes}, 0};
+    };
+    for (u32 c = 0; c < layout.component_count; ++c) {
+        headers[0][c] = without(input.current.headers[c], unseen[c]);
+        if (!input.baseline)
+            continue;
+        const bool same = baseline.headers[c] == input.current.headers + c;
+        if (!same && (there >> c & 1))
+            headers[1][c] = without(*baseline.headers[c], unseen[c]);
+        if (same || (there >> c & 1))
+            baseline.headers[c] = &headers[same ? 0 : 1][c];
+    }
+    const u32 bytes = layout.row_bytes;
+    worker.masked_rows.resize(2 * lane_count * bytes + 64); // the encoder reads beyond the end of a row
+    std::byte* const rows = worker.masked_rows.data();
+    const auto copy = [&](std::byte* to, const std::byte* from, u32 lane) {
+        std::memcpy(to, from, bytes);
+        for (u32 left = there; left; left &= left - 1) {
+            const u32 c = static_cast<u32>(std::countr_zero(left));
+            const LayoutComponent& component = layout.components[c];
+            for (u32 i = component.first_column; (unseen[c] >> lane & 1) && i < component.first_column + component.column_count; ++i)
+                set_row_element(to, layout.columns[i], 0);
+        }
+    };
+    for (u64 left = key.lanes; left; left &= left - 1) {
+        const u32 lane = static_cast<u32>(std::countr_zero(left));
+        copy(rows + lane * bytes, input.current.row(layout, lane), lane);
+        if (input.baseline) {
+            std::byte* const past = rows + (lane_count + lane) * bytes;
+            copy(past, baseline.rows[lane], lane);
+            baseline.rows[lane] = past;
+        }
+    }
+    input.current = {rows, headers[0]};
 }
 
 void Encoder::encode(u64 lanes) {
@@ -98,6 +160,8 @@ void encode_key(ServerState& state, WorkerState& worker, Key& key) {
     input.origin[1] = chunk.origin[1];
     input.cell_steps = static_cast<u32>(state.layout.spatial_component >= 0 ? state.grid.cell_steps() : 0);
     key.zstd = false;
+    if (key.sees != state.layout.all)
+        encoder.leave_out_unseen();
     encoder.encode(key.lanes);
     ++worker.counts.encodes;
     key.part_count = encoder.part_count;

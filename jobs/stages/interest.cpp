@@ -80,8 +80,11 @@ void rebuild_chunks(ServerState& state, ClientState& client, WorkerState& worker
     const auto keep = [&](const ClientChunk& view) {
         if (view.known || view.in_flight)
             worker.merged.push_back(view);
-        else
+        else {
             __atomic_fetch_sub(&state.viewers[view.chunk], 1u, __ATOMIC_RELAXED);
+            if (view.masked)
+                client.masks.replace(view.chunk, {});
+        }
     };
     for (const u32 number : worker.numbers) {
         while (old < old_count && client.chunks[old].chunk < number)
@@ -141,11 +144,12 @@ u64 visible_lanes(const ServerState& state, ClientState& client, WorkerState& wo
     return mask;
 }
 
-/// R4: what a difference in visibility means for one (client, chunk).
-void update_view(ServerState& state, ClientState& client, WorkerState& worker, ClientChunk& view, const Chunk& chunk, u64 visible) {
+/// R4: what a difference in visibility means for one (client, chunk): of whole lanes, or of components of lanes that are `remasked`.
+void update_view(ServerState& state, ClientState& client, WorkerState& worker, ClientChunk& view, const Chunk& chunk, u64 visible,
+                 u64 remasked) {
     const u64 rebound =
         (chunk.dirty_tick == state.tick && !seeded_bug(SeededBug::reused_lane) ? chunk.rebound : 0) & (view.known | visible | view.visible);
-    const u64 appeared_or_left = view.visible ^ visible;
+    const u64 appeared_or_left = (view.visible ^ visible) | remasked;
     const u64 structural = appeared_or_left | rebound;
     view.visible = visible;
     if (!structural)
@@ -153,7 +157,7 @@ void update_view(ServerState& state, ClientState& client, WorkerState& worker, C
     // Re-bindings are in the mirror's ring for all clients; private changes of visibility are told to the records in flight.
     if (const u64 own = appeared_or_left & ~rebound)
         worker.withdrawn.push_back({view.chunk, own});
-    promote_baseline(view, chunk, state.tick); // before limbo makes it impossible
+    promote_baseline(client, view, chunk, state.tick); // before limbo makes it impossible
     view.limbo |= structural & view.known;
     view.pending |= structural & view.known;
     client.attention = true;
@@ -219,8 +223,11 @@ void update_lanes(ServerState& state, ClientState& client, WorkerState& worker, 
             state.mirror.prefetch_places(client.chunks[i + 3].chunk);
         ClientChunk& view = client.chunks[i];
         const Chunk& chunk = state.mirror.chunk(view.chunk);
-        if (changed || chunk.view_tick == state.tick || (view.visible == 0 && view.known == 0))
-            update_view(state, client, worker, view, chunk, visible_lanes(state, client, worker, view, chunk));
+        if (changed || chunk.view_tick == state.tick || (view.visible == 0 && view.known == 0)) {
+            const u64 visible = visible_lanes(state, client, worker, view, chunk);
+            const u64 remasked = chunk.scoped_any ? mask_lanes(state, client, view, chunk, visible) : 0;
+            update_view(state, client, worker, view, chunk, visible, remasked);
+        }
     }
     if (worker.withdrawn.size())
         withdraw(client, worker.withdrawn);

@@ -18,6 +18,8 @@ struct Plan {
 
     template <bool any_clusters>
     [[gnu::always_inline]] inline void add(const WorkerState::Candidate& candidate);
+    void send(u32 index, u64 delta, u64 full, u64 sees, u64& unsent_gone, u64& gone_with_full);
+    void send_masked(u32 index, u64 delta, u64 full, u64& unsent_gone, u64& gone_with_full);
     [[gnu::always_inline]] inline void prefetch(const WorkerState::Candidate& candidate) const;
     void with_budget();
     u32 estimate(const ClientChunk& view, u64 lanes) const;
@@ -25,6 +27,7 @@ struct Plan {
     u64 with_mates(const ClientChunk& view, u64 lanes) const;
     void need_formers(const ClientChunk& view) const;
     void own_priorities();
+    u64 news(const ClientChunk& view, const Chunk& chunk, u64 lanes) const;
 };
 
 u64 wanted(const ClientChunk& view) {
@@ -37,7 +40,7 @@ u64 Plan::with_mates(const ClientChunk& view, u64 lanes) const {
     const Chunk& chunk = state.mirror.chunk(view.chunk);
     if (!chunk.clusters || seeded_bug(SeededBug::torn_cluster))
         return lanes;
-    return lanes | (together(*chunk.clusters, lanes) & (unacked(view, chunk, state.tick) | (view.visible & ~view.known)));
+    return lanes | (together(*chunk.clusters, lanes) & (unacked(client, view, chunk, state.tick) | (view.visible & ~view.known)));
 }
 
 /// Says which former clusters of the chunk the client may still have as they were.
@@ -48,7 +51,8 @@ void Plan::need_formers(const ClientChunk& view) const {
     ChunkClusters& clusters = *chunk.clusters;
     u32 needed = 0;
     for (u32 i = 0; i < clusters.former_count; ++i) {
-        const u64 behind = tick_newer(clusters.former[i].end, view.baseline) ? unacked(view, chunk, state.tick) : view.limbo & view.known;
+        const bool newer = tick_newer(clusters.former[i].end, view.baseline);
+        const u64 behind = newer ? unacked(client, view, chunk, state.tick) : view.limbo & view.known;
         needed |= u32((clusters.former[i].lanes & behind) != 0) << i;
     }
     if (needed)
@@ -83,16 +87,49 @@ inline void Plan::add(const WorkerState::Candidate& candidate) {
         gone_with_full = gone & mates;
         unsent_gone &= ~mates;
     }
+    if (view.masked == 0)
+        send(index, delta, full, state.layout.plain(), unsent_gone, gone_with_full);
+    else
+        send_masked(index, delta, full, unsent_gone, gone_with_full);
+    if (unsent_gone | gone_with_full)
+        client.sends.push_back({nullptr, unsent_gone | gone_with_full, index});
+}
+
+/// Of a chunk with lanes of which the client sees other components than most do: sections of what it sees alike. A cluster goes in one
+/// section, so one whose lanes are not alike goes in a section of this client's own.
+[[gnu::noinline]] void Plan::send_masked(u32 index, u64 delta, u64 full, u64& unsent_gone, u64& gone_with_full) {
+    const ClientChunk& view = client.chunks[index];
+    const ChunkClusters* const clusters = state.mirror.chunk(view.chunk).clusters;
+    const u64 lanes = delta | full;
+    u64 mixed = 0;
+    if (clusters)
+        each_mask(state, client, view, lanes, [&](u64 alike, u32) {
+            if (const u64 others = together(*clusters, alike) & lanes & ~alike)
+                mixed |= together(*clusters, others) & lanes;
+        });
+    each_mask(state, client, view, lanes & ~mixed, [&](u64 alike, u32 components) {
+        u64 with_these = clusters ? gone_with_full & together(*clusters, full & alike) : 0;
+        gone_with_full &= ~with_these;
+        send(index, delta & alike, full & alike, components, unsent_gone, with_these);
+    });
+    const ClientId id = static_cast<ClientId>(&client - state.clients.data());
+    if (mixed)
+        send(index, delta & mixed, full & mixed, sees_as(id), unsent_gone, gone_with_full);
+}
+
+/// A delta and a full section of lanes; who `sees` what of them is the key's.
+inline void Plan::send(u32 index, u64 delta, u64 full, u64 sees, u64& unsent_gone, u64& gone_with_full) {
+    const ClientChunk& view = client.chunks[index];
     if (delta) {
-        client.sends.push_back({state.keys.find(worker_index, view.chunk, view.baseline, delta, false), unsent_gone, index});
+        client.sends.push_back({state.keys.find(worker_index, view.chunk, view.baseline, delta, false, sees), unsent_gone, index});
         unsent_gone = 0;
     }
     if (full) {
-        client.sends.push_back({state.keys.find(worker_index, view.chunk, 0, full, true), unsent_gone | gone_with_full, index});
+        client.sends.push_back(
+            {state.keys.find(worker_index, view.chunk, 0, full, true, sees), unsent_gone | gone_with_full, index});
+        gone_with_full = 0;
         unsent_gone = 0;
     }
-    if (unsent_gone)
-        client.sends.push_back({nullptr, unsent_gone, index});
 }
 
 /// The slot of the key table that add() will most likely look at.
@@ -100,9 +137,9 @@ inline void Plan::prefetch(const WorkerState::Candidate& candidate) const {
     const ClientChunk& view = client.chunks[candidate.client_chunk];
     const u64 lanes = candidate.lanes & view.visible, full = lanes & (view.limbo | ~view.known);
     if (lanes & ~full)
-        state.keys.prefetch(worker_index, view.chunk, view.baseline, lanes & ~full, false);
+        state.keys.prefetch(worker_index, view.chunk, view.baseline, lanes & ~full, false, state.layout.plain());
     else if (full)
-        state.keys.prefetch(worker_index, view.chunk, 0, full, true);
+        state.keys.prefetch(worker_index, view.chunk, 0, full, true, state.layout.plain());
 }
 
 /// Expected bytes of a chunk's sections, in 1/16: from what lanes of the chunk cost last time they were encoded.
@@ -146,6 +183,13 @@ void Plan::with_budget() {
               [](const auto& x, const auto& y) { return x.client_chunk < y.client_chunk; });
 }
 
+/// Of lanes that have changed in this tick, or are announced in it, those in which the client sees what has changed.
+inline u64 Plan::news(const ClientChunk& view, const Chunk& chunk, u64 lanes) const {
+    if (!chunk.scoped_any)
+        return lanes;
+    return lanes & ~unseen_changes(client, view, chunk, state.tick - 1, state.tick, lanes & ~chunk.scopes->waited);
+}
+
 /// Entities to which the client gives priorities of its own: what has changed is pending, whatever others wait for, and the lanes whose
 /// period is not over are listed, by chunk.
 void Plan::own_priorities() {
@@ -161,7 +205,7 @@ void Plan::own_priorities() {
         const Chunk& chunk = state.mirror.chunk(number);
         const u64 bit = u64(1) << slot->place % lane_count;
         const bool changed_now = chunk.dirty_tick == state.tick;
-        view->pending |= changed_now ? chunk.dirty & bit & view->known & view->visible : 0;
+        view->pending |= changed_now ? news(*view, chunk, chunk.dirty & bit) & view->known & view->visible : 0;
         const bool said_at_once = (~view->visible | (changed_now ? chunk.rebound : 0)) & bit;
         if (!said_at_once && !period_is_over(chunk, state.tick, entry.number))
             waiting.push_back({number, bit});
@@ -181,7 +225,7 @@ bool Plan::clean() const {
     if (client.lasting.open_ends())
         return false;
     for (const ClientChunk& view : client.chunks)
-        if (view.known != view.visible || view.limbo || unacked(view, state.mirror.chunk(view.chunk), state.tick))
+        if (view.known != view.visible || view.limbo || unacked(client, view, state.mirror.chunk(view.chunk), state.tick))
             return false;
     return true;
 }
@@ -209,10 +253,11 @@ void plan_client(Plan plan) {
         ClientChunk& view = client.chunks[index];
         if (any_dirty && (state.dirty_chunks[view.chunk / 64] >> view.chunk % 64 & 1)) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
-            promote_baseline(view, chunk, state.tick);
-            view.pending |= chunk.announced & view.known & view.visible; // gone is said once, whatever changes meanwhile
+            promote_baseline(client, view, chunk, state.tick);
+            // Gone is said once, whatever changes meanwhile.
+            view.pending |= plan.news(view, chunk, chunk.announced) & view.known & view.visible;
             if (view.in_flight == 0) // R6: otherwise nothing would send it again
-                view.pending |= unacked(view, chunk, state.tick) & ~waiting_lanes(chunk);
+                view.pending |= unacked(client, view, chunk, state.tick) & ~waiting_lanes(chunk);
         }
         if constexpr (any_clusters)
             plan.need_formers(view);
@@ -224,7 +269,7 @@ void plan_client(Plan plan) {
         if (!wanted(view))
             continue;
         // A pending lane whose state has been acknowledged since needs nothing.
-        view.pending &= unacked(view, state.mirror.chunk(view.chunk), state.tick);
+        view.pending &= unacked(client, view, state.mirror.chunk(view.chunk), state.tick);
         if (const u64 lanes = wanted(view) & ~waiting)
             plan.worker.candidates.push_back({any_clusters ? plan.with_mates(view, lanes) : lanes, index, 0});
     }
@@ -240,7 +285,8 @@ void plan_client(Plan plan) {
     client.clean = plan.worker.candidates.size() == 0 && !client.attention && plan.clean();
 }
 
-u64 hash_of_chunk(const ServerState& state, const Chunk& chunk, u64 lanes) {
+/// Of lanes of which the client sees `components`.
+u64 hash_of_chunk(const ServerState& state, const Chunk& chunk, u64 lanes, u32 components) {
     u64 hashes[Protocol::component_count_max][lane_count];
     const u64* tables[Protocol::component_count_max] = {};
     for (u32 c = 0; c < state.layout.component_count; ++c) {
@@ -253,7 +299,15 @@ u64 hash_of_chunk(const ServerState& state, const Chunk& chunk, u64 lanes) {
             hashes[c][lane] = opaque->data[lane] ? opaque_hash(opaque->data[lane], opaque->bytes[lane]) : 0;
         }
     }
-    return state_hash_lanes(state.layout, chunk.number, *chunk.occupants, state.mirror.present(chunk), lanes, tables);
+    RowState present = state.mirror.present(chunk);
+    BlockHeader headers[Protocol::component_count_max];
+    if (components != state.layout.all) {
+        for (u32 c = 0; c < state.layout.component_count; ++c)
+            if (components >> c & 1)
+                headers[c] = present.headers[c];
+        present.headers = headers;
+    }
+    return state_hash_lanes(state.layout, chunk.number, *chunk.occupants, present, lanes, tables);
 }
 
 /// Sum of the hashes of what the client should hold now.
@@ -262,7 +316,8 @@ u64 hash_of_view(const ServerState& state, const ClientState& client) {
     for (const ClientChunk& view : client.chunks)
         if (view.known) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
-            sum += hash_of_chunk(state, chunk, view.known);
+            each_mask(state, client, view, view.known,
+                      [&](u64 lanes, u32 components) { sum += hash_of_chunk(state, chunk, lanes, components); });
         }
     return sum;
 }

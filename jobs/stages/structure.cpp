@@ -91,6 +91,74 @@ void rule_lane(ServerState& state, u32 entity_idx, u32 place) {
     state.any_view_change = true;
 }
 
+/// An entity's scopes have changed: clients may see other components of it.
+void view_again(ServerState& state, Chunk& chunk) {
+    chunk.view_tick = state.tick;
+    state.any_view_change = true;
+}
+
+/// Gives the entity's lane the owner that the entity got when its OwnedBy was set.
+void own_lane(ServerState& state, u32 entity_idx, u32 place) {
+    Chunk& chunk = state.mirror.chunk(place / lane_count);
+    const bool owned = own_component<OwnedBy>(state, entity_idx) && entity_idx < state.owner_connections.size();
+    const u32 connection = owned ? state.owner_connections[entity_idx] : 0;
+    if (!connection && !chunk.scopes)
+        return;
+    u32& now = state.mirror.scopes(chunk).owner_connections[place % lane_count];
+    if (now != connection)
+        view_again(state, chunk);
+    now = connection;
+}
+
+/// The entity belongs to the client that is there now.
+void set_owner(ServerState& state, u32 entity_idx) {
+    const auto* owner = own_component<OwnedBy>(state, entity_idx);
+    if (owner && state.owner_connections.size() < state.slots.size())
+        state.owner_connections.resize(state.slots.capacity());
+    if (entity_idx < state.owner_connections.size())
+        state.owner_connections[entity_idx] =
+            owner && owner->client < state.clients.size() ? state.clients[owner->client].connection : 0;
+}
+
+void share_lane(ServerState& state, u32 entity_idx, u32 place) {
+    Chunk& chunk = state.mirror.chunk(place / lane_count);
+    const auto* shared = own_component<SharedWith>(state, entity_idx);
+    if (!shared && !chunk.scopes)
+        return;
+    GroupId& now = state.mirror.scopes(chunk).groups[place % lane_count];
+    const GroupId group = shared ? shared->group : no_group;
+    if (now != group)
+        view_again(state, chunk);
+    now = group;
+}
+
+/// Gives the entity's lane the rules that its ScopedTo says now, if any.
+void scope_lane(ServerState& state, u32 entity_idx, u32 place) {
+    Chunk& chunk = state.mirror.chunk(place / lane_count);
+    const auto* scoped = own_component<ScopedTo>(state, entity_idx);
+    if (!scoped && !chunk.scopes)
+        return;
+    ChunkScopes& scopes = state.mirror.scopes(chunk);
+    const u64 bit = u64(1) << place % lane_count;
+    if (!scoped && !(scopes.ruled & bit))
+        return;
+    scopes.ruled = scoped ? scopes.ruled | bit : scopes.ruled & ~bit;
+    view_again(state, chunk);
+    if (!scoped)
+        return;
+    scope_lanes(chunk, scopes, bit, state.tick);
+    LaneRules& rules = state.mirror.lane_rules(chunk)[place % lane_count];
+    rules.count = scoped->count;
+    for (u32 i = 0; i < scoped->count; ++i) {
+        u32 components = 0;
+        for (u32 c = 0; c < state.layout.component_count; ++c)
+            components |= u32(static_cast<i32>(c) != state.layout.lasting_component &&
+                              scoped->rules[i].scope.has(state.layout.components[c].info->id))
+                          << c;
+        rules.rules[i] = {components, scoped->rules[i].to};
+    }
+}
+
 /// Gives the entity's lane the period of its UpdatePriority.
 void pace_lane(ServerState& state, u32 entity_idx, u32 place) {
     Chunk& chunk = state.mirror.chunk(place / lane_count);
@@ -174,6 +242,20 @@ void ask_rules(ServerState& state, u32 entity_idx) {
     touch_lane(state, state.mirror.chunk(place / lane_count), place % lane_count, false);
 }
 
+/// Owners are those at the time at which they were set, whether the entity was replicated then or not.
+void each_owner_changed(ServerState& state) {
+    const auto look = [&](Entity entity) {
+        if (state.world.entity_at(entity.entity_idx).entity_id == entity.entity_id)
+            set_owner(state, entity.entity_idx);
+        if (const Slot* slot = state.slot_of(entity); slot && slot->place != no_slot)
+            own_lane(state, entity.entity_idx, slot->place);
+    };
+    if (state.owner_changes.take_resync())
+        state.world.each<OwnedBy>([&](Entity entity, const OwnedBy&) { look(entity); });
+    state.owner_changes.each_removed([&](const Removal& removal) { look(removal.entity); });
+    state.owner_changes.each([&](Entity entity, const OwnedBy&) { look(entity); });
+}
+
 /// Puts an entity into a free lane of the chunk.
 void take_lane_of(ServerState& state, u32 entity_idx, u32 number) {
     Slot& slot = state.slots[entity_idx];
@@ -192,6 +274,9 @@ void take_lane_of(ServerState& state, u32 entity_idx, u32 number) {
     slot.place = number * lane_count + lane;
     rule_lane(state, entity_idx, slot.place);
     pace_lane(state, entity_idx, slot.place);
+    own_lane(state, entity_idx, slot.place);
+    share_lane(state, entity_idx, slot.place);
+    scope_lane(state, entity_idx, slot.place);
     slot.spatial = chunk.spatial;
     if (chunk.spatial) {
         const CellPosition at = state.grid.cell_coordinates(chunk.cell);
@@ -537,6 +622,9 @@ void run_structure_stage(ServerState& state) {
     house_homeless(state);
     each_changed(state, state.rule_changes, rule_lane);
     each_changed(state, state.priority_changes, pace_lane);
+    each_owner_changed(state);
+    each_changed(state, state.group_changes, share_lane);
+    each_changed(state, state.scope_changes, scope_lane);
     forget_references(state);
     resolve_dangling(state);
     if (!state.once_due.empty())

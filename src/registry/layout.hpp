@@ -89,6 +89,10 @@ struct Layout {
     u32 once = 0;                                 // bit i: component i is sent once: later changes are not sent
     u32 resources = 0;                    // bit i: component i is a resource's value
     u32 immutable = 0;                    // bit i: component i is replaced, never written
+    u32 all = 0;                                  // bit i: component i. Of these ...
+    u32 of_owner = 0, of_others = 0, of_group = 0; // ... those of an Audience; of a server's own protocol only
+    /// What a client sees of an entity that is neither its own nor shared with it.
+    u32 plain() const { return all & ~(of_owner | of_group); }
     Signature<default_max_components> rule_types; // that filters name
     double spatial_step = 0;                      // units
     i32 spatial_min = 0, spatial_max = 0;         // bounds of the spatial axes, in steps

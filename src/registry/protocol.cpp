@@ -520,6 +520,21 @@ u32 denied_components(const Layout& layout, const Signature<default_max_componen
     return denied;
 }
 
+Error Protocol::Impl::find_audiences() {
+    for (u32 c = 0; c < component_count; ++c) {
+        const Audience audience = components[c].audience;
+        if (audience == Audience::everyone)
+            continue;
+        if (components[c].spatial_fields[0] != -1 || static_cast<i32>(c) == layout.lasting_component)
+            return refuse(Error::bad_value, components[c].name, "an audience is not for the spatial component, nor for Lasting");
+        u32& set = audience == Audience::owner    ? layout.of_owner
+                   : audience == Audience::others ? layout.of_others
+                                                  : layout.of_group;
+        set |= 1u << c;
+    }
+    return Error::none;
+}
+
 Error Protocol::Impl::derive() {
     if (config.tick_hz < 1 || config.tick_hz > 1000)
         return refuse(Error::bad_value, "", "tick_hz is 1 to 1000");
@@ -530,6 +545,7 @@ Error Protocol::Impl::derive() {
         for (u32 other = 0; other < c; ++other)
             if (std::strcmp(info.name, components[other].name) == 0)
                 return refuse(Error::bad_value, info.name, "the name is taken");
+        layout.all |= 1u << c;
         if (info.id == no_component) {
             layout.unknown |= 1u << c;
         } else {
@@ -570,6 +586,8 @@ Error Protocol::finish() {
     if (const Error error = impl.derive(); error != Error::none)
         return error;
     if (const Error error = impl.add_related(); error != Error::none)
+        return error;
+    if (const Error error = impl.find_audiences(); error != Error::none)
         return error;
     for (MessageLayout& message : impl.message_table.layouts)
         impl.set_defaults(message);

@@ -43,6 +43,7 @@ struct Protocol::Impl {
     /// Null, or what is wrong with the field.
     const char* add_column(Column& column, const FieldInfo& field, i32 spatial_axis);
     Error find_velocities();
+    Error find_audiences();
     Error link_velocities();
     Error add_messages();
     Error add_related();

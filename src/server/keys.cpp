@@ -65,7 +65,7 @@ u64 KeyTable::bytes() const {
            u64(workers_.size()) * (keys_max / block_keys) * sizeof(Key*);
 }
 
-KeyTable::Ref KeyTable::make(u32 index, u32 chunk, Tick baseline, u64 lanes, bool full) {
+KeyTable::Ref KeyTable::make(u32 index, u32 chunk, Tick baseline, u64 lanes, bool full, u64 sees) {
     Worker& worker = workers_[index];
     const u32 at = worker.count;
     THRONG_ASSERT(at < keys_max);
@@ -77,24 +77,26 @@ KeyTable::Ref KeyTable::make(u32 index, u32 chunk, Tick baseline, u64 lanes, boo
     key.baseline = baseline;
     key.lanes = lanes;
     key.full = full;
+    key.sees = sees;
     return index << 24 | at;
 }
 
-Key* KeyTable::find_in_table(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) {
+Key* KeyTable::find_in_table(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full, u64 sees) {
     const u64 tag = u64(epoch_) << 32;
     const u32 mask = slot_count_ - 1;
     Ref mine = none;
-    u32 at = static_cast<u32>(hash(chunk, baseline, lanes, full)) & mask;
+    u32 at = static_cast<u32>(hash(chunk, baseline, lanes, full, sees)) & mask;
     for (u32 probes = 0; probes < slot_count_; ++probes, at = (at + 1) & mask) {
         u64 slot = slots_[at].load(std::memory_order_acquire);
         while (slot >> 32 != epoch_) { // empty: try to put ours there
             if (mine == none)
-                mine = make(worker, chunk, baseline, lanes, full);
+                mine = make(worker, chunk, baseline, lanes, full, sees);
             if (slots_[at].compare_exchange_weak(slot, tag | mine, std::memory_order_acq_rel, std::memory_order_acquire))
                 return &key(mine);
         }
         Key& found = key(static_cast<Ref>(slot));
-        if (found.lanes == lanes && found.chunk == chunk && found.baseline == baseline && found.full == full) {
+        if (found.lanes == lanes && found.chunk == chunk && found.baseline == baseline && found.full == full &&
+            found.sees == sees) {
             share(found);
             if (mine != none) // another worker was quicker: give our copy back
                 --workers_[worker].count;
@@ -102,7 +104,7 @@ Key* KeyTable::find_in_table(u32 worker, u32 chunk, Tick baseline, u64 lanes, bo
         }
     }
     // Every slot is taken (the first tick after a jump in load): an unshared key. The table grows before the next tick.
-    return &key(mine == none ? make(worker, chunk, baseline, lanes, full) : mine);
+    return &key(mine == none ? make(worker, chunk, baseline, lanes, full, sees) : mine);
 }
 
 } // namespace throng

@@ -1,5 +1,5 @@
 #pragma once
-// Keys: the distinct (chunk, baseline, lanes) of a tick, each encoded once and shared by every client that needs it.
+// Keys: the distinct (chunk, baseline, lanes, components) of a tick, each encoded once and shared by every client that needs it.
 //
 // Plan runs in parallel over clients and asks for keys; a table with open addressing finds an equal key, whoever made it. Keys live in
 // blocks of the worker that made them (one shared counter measured 3.5 times slower). Which worker makes a key never shows in
@@ -53,6 +53,11 @@ private:
     Array<std::byte*> free_;
 };
 
+/// Of lanes of which a client sees different components: what it sees of each (ClientState::masks).
+constexpr u64 sees_as(ClientId client) {
+    return u64(client + 1) << 32;
+}
+
 struct Part {
     const std::byte* data;
     u32 bytes;
@@ -69,6 +74,7 @@ struct alignas(64) Key {
     u32 part_count = 0;              // set by encode; 0: nothing could be encoded
     Part first = {nullptr, 0, 0};    // the only part, nearly always
     const Part* parts = nullptr;     // all parts, when there are several (R13)
+    u64 sees = 0;                    // a mask of components: the others are encoded as absent. Or sees_as, of one client
 };
 
 class KeyTable {
@@ -86,21 +92,22 @@ public:
     /// Forgets all keys; grows the table when the last tick filled it beyond a quarter, and the stock of blocks with the keys of all.
     void begin_tick(Tick tick);
     /// Finds or makes a key, which stays where it is for the tick. Concurrent for different workers.
-    Key* find(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) {
+    Key* find(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full, u64 sees) {
         Worker::Recent& recent = workers_[worker].recent[full][Worker::place(chunk, baseline)];
-        if (recent.epoch == epoch_ && recent.lanes == lanes && recent.chunk == chunk && recent.baseline == baseline) {
+        if (recent.epoch == epoch_ && recent.lanes == lanes && recent.chunk == chunk && recent.baseline == baseline &&
+            recent.sees == sees) {
             share(*recent.key);
             return recent.key;
         }
-        Key* const found = find_in_table(worker, chunk, baseline, lanes, full);
-        recent = {lanes, chunk, baseline, epoch_, found};
+        Key* const found = find_in_table(worker, chunk, baseline, lanes, full, sees);
+        recent = {lanes, chunk, baseline, epoch_, sees, found};
         return found;
     }
     /// Brings what find would look at into the cache.
-    void prefetch(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full) const {
+    void prefetch(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full, u64 sees) const {
         const Worker::Recent& recent = workers_[worker].recent[full][Worker::place(chunk, baseline)];
         if (recent.epoch != epoch_ || recent.lanes != lanes || recent.chunk != chunk || recent.baseline != baseline)
-            detail::prefetch_write(&slots_[static_cast<u32>(hash(chunk, baseline, lanes, full)) & (slot_count_ - 1)]);
+            detail::prefetch_write(&slots_[static_cast<u32>(hash(chunk, baseline, lanes, full, sees)) & (slot_count_ - 1)]);
     }
     Key& key(Ref ref) { return workers_[ref >> 24].blocks[(ref & 0xffffffu) / block_keys][ref % block_keys]; }
 
@@ -122,6 +129,7 @@ private:
             u32 chunk = 0;
             Tick baseline = 0;
             u32 epoch = 0;
+            u64 sees = 0;
             Key* key = nullptr;
         };
         static constexpr u32 recent_count = 512;
@@ -129,14 +137,15 @@ private:
         /// Chunks of one cell, and their baselines, are numbers in a row: eight baselines of 61 chunks do not meet.
         static u32 place(u32 chunk, Tick baseline) { return (chunk + baseline * 61) % recent_count; }
     };
-    static u64 hash(u32 chunk, Tick baseline, u64 lanes, bool full) {
-        u64 h = lanes * 0x9E3779B97F4A7C15ull ^ (u64(chunk) << 32 | baseline) * 0xC2B2AE3D27D4EB4Full ^ u64(full) * 0x165667B19E3779F9ull;
+    static u64 hash(u32 chunk, Tick baseline, u64 lanes, bool full, u64 sees) {
+        u64 h = (lanes ^ sees << 32 ^ sees >> 32) * 0x9E3779B97F4A7C15ull ^ (u64(chunk) << 32 | baseline) * 0xC2B2AE3D27D4EB4Full ^
+                u64(full) * 0x165667B19E3779F9ull;
         h ^= h >> 32;
         h *= 0xD6E8FEB86659FD93ull;
         return h ^ h >> 32;
     }
-    Ref make(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full);
-    Key* find_in_table(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full);
+    Ref make(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full, u64 sees);
+    Key* find_in_table(u32 worker, u32 chunk, Tick baseline, u64 lanes, bool full, u64 sees);
     static void share(Key& key) {
         if (!key.shared.load(std::memory_order_relaxed)) // most often it is: no write to a line that others read
             key.shared.store(true, std::memory_order_relaxed);

@@ -1,5 +1,6 @@
 #include "src/server/mirror.hpp"
 #include "src/memory/huge_pages.hpp"
+#include "src/server/scopes.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <bit>
@@ -28,7 +29,7 @@ constexpr u32 undo_small_bytes = 256; // the first ring of a chunk
 } // namespace
 
 Mirror::Mirror(const Layout& layout, u32 history, Allocator allocator)
-    : allocator_(allocator), history_(history), component_count_(layout.component_count),
+    : allocator_(allocator), history_(history), component_count_(layout.component_count), plain_(layout.plain()),
       row_bytes_(layout.row_bytes), chunks_(allocator), slabs_(allocator) {
     THRONG_ASSERT(history >= 2 && history <= history_max);
 }
@@ -289,6 +290,30 @@ bool Mirror::set_rule(Chunk& chunk, u32 lane, const VisibleTo* rule) {
     new (&chunk.rules[lane]) VisibleTo(*rule);
     chunk.ruled |= bit;
     return true;
+}
+
+ChunkScopes& Mirror::scopes(Chunk& chunk) {
+    if (!chunk.scopes) {
+        std::byte* const memory = carve(sizeof(ChunkScopes) + sizeof(Tick) * lane_count * component_count_);
+        chunk.scopes = new (memory) ChunkScopes;
+        std::fill_n(chunk.scopes->groups, lane_count, no_group);
+        std::fill_n(chunk.scopes->owner_connections, lane_count, 0);
+        chunk.scopes->component_count = component_count_;
+        chunk.scopes->plain = plain_;
+        chunk.scopes->changed = reinterpret_cast<Tick*>(memory + sizeof(ChunkScopes));
+    }
+    return *chunk.scopes;
+}
+
+LaneRules* Mirror::lane_rules(Chunk& chunk) {
+    ChunkScopes& kept = scopes(chunk);
+    if (!kept.rules) {
+        std::byte* const memory = carve(sizeof(LaneRules) * lane_count);
+        kept.rules = reinterpret_cast<LaneRules*>(memory);
+        for (u32 lane = 0; lane < lane_count; ++lane)
+            new (memory + sizeof(LaneRules) * lane) LaneRules;
+    }
+    return kept.rules;
 }
 
 bool Mirror::store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bool inserted, Tick tick) {

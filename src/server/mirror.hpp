@@ -58,6 +58,8 @@ inline u64 together(const ChunkClusters& clusters, u64 lanes) {
         lanes = all;
     }
 }
+struct ChunkScopes; // src/server/scopes.hpp
+struct LaneRules;
 
 /// Ordered by use: the first line and `earlier` are what interest, plan and acks look at, then the ring's ticks, its masks, the lanes'
 /// places.
@@ -77,6 +79,7 @@ struct alignas(64) Chunk {
     bool rebound_any : 1 = false;
     bool headers_any : 1 = false;
     bool slow_any : 1 = false; // slow or waiting is not 0
+    bool scoped_any : 1 = false; // has had a lane of which not all clients see the same
     bool spatial = false;
     u64 announced = 0; // lanes that clients are told of in this tick because they changed: dirty, but for those whose period is not over
     u64 earlier[history_max] = {}; // [a]: lanes that changed in the a ticks before dirty_tick
@@ -94,6 +97,7 @@ struct alignas(64) Chunk {
     u64 slow = 0;               // lanes whose entity has an UpdatePriority below 1 ...
     u64* periods = nullptr;     // ... and those of each period, [log2 - 1]; null until there is one
     u64 waiting = 0;            // slow lanes that have changed and wait for their tick
+    ChunkScopes* scopes = nullptr; // null until scoped_any, or an entity has OwnedBy or SharedWith
     u64 lasting = 0;            // lanes whose entity is Lasting
     u64 from_start = 0;         // of these, those that clients get in any case
     ChunkClusters* clusters = nullptr; // null until a lane is in a cluster
@@ -199,6 +203,11 @@ public:
     /// The lane's changes are announced every 2^period_log2 ticks. Returns whether that is new.
     bool set_period(Chunk& chunk, u32 lane, u32 period_log2);
 
+    /// What the chunk keeps for scopes; made at the first call. One writer a chunk.
+    ChunkScopes& scopes(Chunk& chunk);
+    /// Room for what ScopedTo says, by lane; made at the first call.
+    LaneRules* lane_rules(Chunk& chunk);
+
     u64 bytes() const { return bytes_; }
 
 private:
@@ -219,6 +228,7 @@ private:
     Allocator allocator_;
     u32 history_;
     u32 component_count_;
+    u32 plain_; // Layout::plain()
     u32 row_bytes_;
     Array<Chunk*> chunks_;
     struct Slab {
@@ -263,10 +273,13 @@ inline u64 waiting_lanes(const Chunk& chunk) {
     return chunk.slow_any ? chunk.waiting : 0;
 }
 
+/// Lanes of which it is known that their occupant is the same as at `after`, whatever the ring has dropped.
+u64 kept_lanes(const Chunk& chunk, Tick after);
+
 /// Lanes whose occupant changed after `after`, or that changed at all in a dropped version after it.
 inline u64 rebound_since(const Chunk& chunk, Tick after) {
     if ((chunk.rebound_any && tick_newer(chunk.rebound_tick, after)) || (chunk.dropped_any && tick_newer(chunk.newest_dropped, after)))
-        return rebound_in_ring(chunk, after);
+        return chunk.scoped_any ? rebound_in_ring(chunk, after) & ~kept_lanes(chunk, after) : rebound_in_ring(chunk, after);
     return 0;
 }
 

@@ -22,10 +22,10 @@ u32 count(u64 lanes) {
     return static_cast<u32>(std::popcount(lanes));
 }
 
-void add_chunk(const ServerState& state, const ClientChunk& view, ClientReport& report) {
+void add_chunk(const ServerState& state, const ClientState& client, const ClientChunk& view, ClientReport& report) {
     const Chunk& chunk = state.mirror.chunk(view.chunk);
     const u64 held = held_lanes(view, chunk);
-    const u64 behind = unacked(view, chunk, state.tick) & held;
+    const u64 behind = unacked(client, view, chunk, state.tick) & held;
     report.visible += count(view.visible);
     report.held += count(held);
     report.current += count(held & ~behind);
@@ -79,7 +79,9 @@ void add_component(const ServerState& state, u32 component, ComponentReport& rep
     for (const ClientState& client : state.clients)
         for (const ClientChunk& view : client.chunks) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
-            report.held += count(held_lanes(view, chunk) & chunk.headers[component].present);
+            each_mask(state, client, view, held_lanes(view, chunk) & chunk.headers[component].present, [&](u64 lanes, u32 components) {
+                report.held += components >> component & 1 ? count(lanes) : 0;
+            });
         }
     add_mirror(state, component, report);
     const ComponentCost &last = state.component_costs[component], &past = state.past_component_costs[component];
@@ -102,7 +104,7 @@ ClientReport Server::client_report(ClientId id) const {
     report.settled = settled(id);
     report.chunks = client.chunks.size();
     for (const ClientChunk& view : client.chunks)
-        add_chunk(*state_, view, report);
+        add_chunk(*state_, client, view, report);
     report.lasting = client.lasting.size();
     report.open_ends = client.lasting.open_ends();
     for (u32 message = client.first_in_flight; message != client.next_message; ++message)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 namespace throng {
@@ -23,7 +24,8 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       fresh(c.allocator), denied(c.allocator), once_due(c.allocator),
       touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
-      lasting_ended(c.allocator), rule_changes(w), priority_changes(w), slow_chunks(c.allocator),
+      lasting_ended(c.allocator), rule_changes(w), priority_changes(w), owner_changes(w), group_changes(w), scope_changes(w),
+      owner_connections(c.allocator), slow_chunks(c.allocator),
       relations(p.layout().related_count, Server::cluster_entities_max, c.allocator), cluster_members(c.allocator),
       crowded_clusters(c.allocator), former_chunks(c.allocator),
       homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), in_review(c.allocator), table_message(c.allocator),
@@ -154,6 +156,7 @@ struct Receiver final : ServerBackendSink {
         }
         reset_client(state, id);
         state.clients[id].connected = true;
+        state.clients[id].connection = ++state.connections;
         state.clients[id].connected_sequence = state.outbox.sequence;
     }
 
@@ -359,6 +362,18 @@ bool Server::visible(ClientId client, Entity entity) const {
     return slot && slot->place != no_slot && client < state_->clients.size() && sees(state_->clients[client], *slot);
 }
 
+bool Server::visible(ClientId id, Entity entity, ComponentId component) const {
+    if (!visible(id, entity))
+        return false;
+    const i32 index = registered_for(*state_, component, state_->slot_of(entity)->place);
+    if (index < 0)
+        return false;
+    const u32 place = state_->slot_of(entity)->place;
+    const ClientState& client = state_->clients[id];
+    const ClientChunk* const view = find_client_chunk(const_cast<ClientState&>(client), place / lane_count, 0);
+    return components_of(*state_, client, *view, place % lane_count) >> index & 1;
+}
+
 void Server::each_visible(ClientId client, void (*f)(void*, Entity), void* context) const {
     if (client >= state_->clients.size())
         return;
@@ -403,7 +418,7 @@ ServerMemory Server::memory() const {
         memory.side_table_bytes += client.records.capacity() * sizeof(MessageRecord) + client.sections.capacity() * sizeof(SectionRecord) +
                                    client.sends.capacity() * sizeof(Send) + client.listed.capacity_bytes() +
                                    client.priorities.capacity_bytes() +
-                                   client.lasting.capacity_bytes();
+                                   client.lasting.capacity_bytes() + client.masks.capacity_bytes();
     }
     memory.side_table_bytes += state_->client_counts.capacity() * sizeof(ClientCounts);
     for (const ClientCounts& counts : state_->client_counts)

@@ -9,6 +9,7 @@
 #include "src/server/lasting_list.hpp"
 #include "src/server/mirror.hpp"
 #include "src/server/relation_graph.hpp"
+#include "src/server/scopes.hpp"
 #include "src/server/typed_outbox.hpp"
 #include "src/visibility/interest_grid.hpp"
 #include "throng/server.hpp"
@@ -39,7 +40,7 @@ struct alignas(64) ClientChunk {
     Tick baseline = 0; // B
     Tick sent_tick = 0; // last section sent, for priorities
     u16 in_flight = 0;  // sections in unlost records
-    u16 unused = 0;
+    u16 masked = 0;     // lanes in ClientState::masks
     // What was planned last: the lanes of it that the backend took, gone ones included, and the bytes of its sections, heads included.
     // It went at sent_tick if these are not 0.
     u32 sent_bytes = 0;
@@ -83,7 +84,7 @@ enum class Admission : u8 { none, waiting, accepted };
 
 struct alignas(64) ClientState {
     explicit ClientState(Allocator a)
-        : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), listed(a), lasting(a), priorities(a), typed(a),
+        : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), listed(a), lasting(a), priorities(a), masks(a), typed(a),
           backlog{ItemQueue(a), ItemQueue(a)} {}
     ClientState(ClientState&&) = default;
     ClientState& operator=(ClientState&&) = default;
@@ -134,7 +135,9 @@ struct alignas(64) ClientState {
     EntityList listed;     // those hidden, or, after hide_all, those shown
     LastingList lasting;   // those that it may have
     EntityList priorities; // those with a priority for this client: log2 of their periods
-    u64 layers = 0;        // for VisibleTo
+    LaneMasks masks;       // visible lanes of which it sees other components than most
+    u64 layers = 0;        // for VisibleTo and ScopedTo
+    u32 connection = 0;    // running number of this connection, for OwnedBy
     i32 tokens = 0; // byte budget
     u64 hash = 0;   // of the state at hash_tick
     // typed messages: it gets those from `joined_sequence` on (independent ones: connected_sequence) and before left_sequence
@@ -192,7 +195,7 @@ struct ClientCounts {
 struct alignas(128) WorkerState {
     WorkerState(BlockStock& payloads, Allocator a)
         : arena(payloads, a), moves(a), relinked(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), waiting(a), candidates(a),
-          message(a), opaque(a), lanes(a), typed(a), bundle(a), wire_objects(a) {}
+          message(a), opaque(a), masked_rows(a), lanes(a), typed(a), bundle(a), wire_objects(a) {}
     WorkerState(WorkerState&&) = default;
     WorkerState& operator=(WorkerState&&) = default;
     TickReport counts; // summed into the report
@@ -229,6 +232,8 @@ struct alignas(128) WorkerState {
     bool view_due = false; // a client's view is computed again in the next tick
     Array<std::byte> message;
     Array<std::byte> opaque;
+    Array<std::byte> masked_rows; // encode: rows without what some clients do not see ...
+    BlockHeader masked_headers[2][Protocol::component_count_max]; // ... and which lanes have what is left, now and at the baseline
     struct InMessage { // a section of the message being put together
         u32 client_chunk;
         u32 bytes; // head included
@@ -295,6 +300,11 @@ struct ServerState {
     Array<NetId> lasting_ended;            // Lasting entities that ended since the last interest stage
     ChangeReader<VisibleTo> rule_changes;
     ChangeReader<UpdatePriority> priority_changes;
+    ChangeReader<OwnedBy> owner_changes;
+    ChangeReader<SharedWith> group_changes;
+    ChangeReader<ScopedTo> scope_changes;
+    Array<u32> owner_connections; // by entity_idx, as far as one has OwnedBy: ClientState::connection when it got it
+    u32 connections = 0;          // so far
     Array<u32> slow_chunks; // those that have had an entity with a period
     bool any_dirty = false;                // a chunk changed at this tick
     bool any_oversize = false;             // a lane was too large for any message in this tick
@@ -365,10 +375,50 @@ struct ServerState {
 
 /// Before the stages: what has changed of the world's resources goes to their entity.
 void publish_resources(ServerState& state);
+/// The lanes of `view` of which the client sees something else than Layout::plain().
+inline std::span<const LaneMasks::Entry> masks_of(const ClientState& client, const ClientChunk& view) {
+    return view.masked ? client.masks.of(view.chunk) : std::span<const LaneMasks::Entry>();
+}
+/// Of `lanes`, those in which nothing has changed in (after, until] that the client sees. Of the chunk: scoped_any.
+u64 unseen_changes(const ClientState& client, const ClientChunk& view, const Chunk& chunk, Tick after, Tick until, u64 lanes);
+/// The components that the client may see of the entity in a lane of a chunk that has scopes.
+u32 seen_components(const ServerState& state, const ClientState& client, const Chunk& chunk, u32 lane);
+/// Settles what the client sees of its `visible` lanes. Returns those of which it is something else than before.
+u64 mask_lanes(const ServerState& state, ClientState& client, ClientChunk& view, const Chunk& chunk, u64 visible);
+/// Of the registrations of a type, the one that rules choose for a lane, or the first one; -1: there is none.
+i32 registered_for(const ServerState& state, ComponentId component, u32 place);
+/// What mask_lanes has settled for a visible lane, or would, if its entity had all components.
+u32 components_of(const ServerState& state, const ClientState& client, const ClientChunk& view, u32 lane);
+
+/// Calls f(lanes, components) for those of `lanes` that the client sees alike, together.
+template <class F>
+void each_mask(const ServerState& state, const ClientState& client, const ClientChunk& view, u64 lanes, F&& f) {
+    const std::span<const LaneMasks::Entry> masks = masks_of(client, view);
+    u64 special = 0;
+    for (const LaneMasks::Entry& entry : masks)
+        special |= u64(1) << entry.place % lane_count;
+    if (lanes & ~special)
+        f(lanes & ~special, state.layout.plain());
+    for (const LaneMasks::Entry* entry = masks.data(); lanes & special; ++entry) {
+        u64 alike = 0;
+        for (const LaneMasks::Entry* other = entry; other != masks.data() + masks.size(); ++other)
+            alike |= u64(other->components == entry->components) << other->place % lane_count;
+        alike &= lanes & special;
+        special &= ~alike;
+        if (alike)
+            f(alike, entry->components);
+    }
+}
+
+/// changed(), as far as the client sees it.
+inline u64 changed_for(const ClientState& client, const ClientChunk& view, const Chunk& chunk, Tick after, Tick until) {
+    const u64 lanes = changed(chunk, after, until);
+    return chunk.scoped_any && lanes ? lanes & ~unseen_changes(client, view, chunk, after, until, lanes) : lanes;
+}
 
 /// Lanes of `view` with state that the client has not acknowledged.
-inline u64 unacked(const ClientChunk& view, const Chunk& chunk, Tick now) {
-    return (view.limbo | changed(chunk, view.baseline, now)) & view.known;
+inline u64 unacked(const ClientState& client, const ClientChunk& view, const Chunk& chunk, Tick now) {
+    return (view.limbo | changed_for(client, view, chunk, view.baseline, now)) & view.known;
 }
 
 /// Visible lanes of `view` whose entity has been sent. A lane that is known for the entity that it held before does not count.
@@ -387,9 +437,9 @@ inline i32 loss_timeout(const ServerState& state, const ClientState& client) {
 
 /// R4, done lazily when a chunk is visited at `now`: while nothing known has changed and nothing is in limbo, the baseline follows the
 /// tick before without any ack.
-inline void promote_baseline(ClientChunk& view, const Chunk& chunk, Tick now) {
+inline void promote_baseline(const ClientState& client, ClientChunk& view, const Chunk& chunk, Tick now) {
     if (view.limbo == 0 && view.baseline != now - 1 && tick_newer(now - 1, view.baseline) &&
-        ((changed(chunk, view.baseline, now - 1) & view.known) == 0 || seeded_bug(SeededBug::promotion_without_changed)))
+        ((changed_for(client, view, chunk, view.baseline, now - 1) & view.known) == 0 || seeded_bug(SeededBug::promotion_without_changed)))
         view.baseline = now - 1;
 }
 

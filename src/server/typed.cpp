@@ -35,6 +35,12 @@ void leave_group(TypedOutbox::Group& group, ClientId client) {
     group.members.pop_back();
 }
 
+/// What the client sees of entities that are shared with groups may be something else from the next tick on.
+void membership_changed(ServerState& state, ClientId id) {
+    if (state.layout.of_group && id < state.clients.size())
+        state.clients[id].view_changed = state.clients[id].attention = state.views_changed = true;
+}
+
 /// Sets the target of a message whose sequence number and layout are there. Nothing is kept of one that is refused.
 Error aim(ServerState& state, const To& to, OutMessage& message) {
     TypedOutbox& outbox = state.outbox;
@@ -131,6 +137,8 @@ GroupId Server::make_group() {
 
 void Server::drop_group(GroupId group) {
     if (TypedOutbox::Group* found = find_group(state_->outbox, group)) {
+        for (const ClientId member : found->members)
+            membership_changed(*state_, member);
         found->members.clear();
         found->used = false;
     }
@@ -146,16 +154,25 @@ void Server::add_to_group(GroupId group, ClientId client) {
     const std::ptrdiff_t place = at - members.begin();
     members.push_back(client);
     std::rotate(members.begin() + place, members.end() - 1, members.end());
+    membership_changed(*state_, client);
 }
 
 void Server::remove_from_group(GroupId group, ClientId client) {
-    if (TypedOutbox::Group* found = find_group(state_->outbox, group))
+    if (TypedOutbox::Group* found = find_group(state_->outbox, group)) {
         leave_group(*found, client);
+        membership_changed(*state_, client);
+    }
 }
 
 bool Server::in_group(GroupId group, ClientId client) const {
-    const TypedOutbox::Group* found = find_group(state_->outbox, group);
-    return found && std::binary_search(found->members.begin(), found->members.end(), client);
+    return has_member(state_->outbox, group, client);
+}
+
+bool has_member(const TypedOutbox& outbox, GroupId group, ClientId client) {
+    if (group >= outbox.groups.size() || !outbox.groups[group].used)
+        return false;
+    const Array<ClientId>& members = outbox.groups[group].members;
+    return std::binary_search(members.begin(), members.end(), client);
 }
 
 void leave_groups(TypedOutbox& outbox, ClientId client) {

@@ -69,6 +69,8 @@ struct TypedOutbox {
     std::span<const ClientId> excepted_of(const OutMessage& message) const { return {excepted.data() + message.who, message.who_count}; }
 };
 
+/// Whether there is such a group, and the client is in it.
+bool has_member(const TypedOutbox& outbox, GroupId group, ClientId client);
 /// Takes a client that has left out of all groups.
 void leave_groups(TypedOutbox& outbox, ClientId client);
 

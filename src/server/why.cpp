@@ -22,6 +22,9 @@ const char* to_string(WhyReason reason) {
         "not shown to the client",
         "refused by layers: VisibleTo",
         "lasting_max",
+        "not a component of the protocol",
+        "not of its audience: OwnedBy, SharedWith",
+        "out of scope: ScopedTo",
         "frozen: kept out of sight",
         "leaving: not acknowledged",
         "decided in the next tick",
@@ -102,7 +105,7 @@ void Question::answer(Why& why) const {
         why.reason = why.cause = unsent();
         return;
     }
-    if (!(unacked(*view, chunk, state.tick) & bit)) {
+    if (!(unacked(client, *view, chunk, state.tick) & bit)) {
         why.reason = why.cause = WhyReason::current;
         return;
     }
@@ -164,6 +167,30 @@ Why Server::why(Entity entity, ClientId id) const {
     const Question question{state, client, *slot, state.mirror.chunk(number), view, u64(1) << slot->place % lane_count};
     question.answer(why);
     question.measure(why, entity.entity_idx);
+    return why;
+}
+
+Why Server::why(Entity entity, ClientId id, ComponentId component) const {
+    Why why = this->why(entity, id);
+    const ServerState& state = *state_;
+    const Slot* const slot = state.slot_of(entity);
+    const i32 index = registered_for(state, component, slot ? slot->place : no_slot);
+    if (index < 0)
+        why.reason = why.cause = WhyReason::not_registered;
+    if (index < 0 || !why.visible)
+        return why;
+    const u32 place = slot->place, lane = place % lane_count, bit = 1u << index;
+    const ClientState& client = state.clients[id];
+    const ClientChunk* const view = find_client_chunk(const_cast<ClientState&>(client), place / lane_count, 0);
+    if (components_of(state, client, *view, lane) & bit)
+        return why;
+    const ChunkScopes* const scopes = state.mirror.chunk(place / lane_count).scopes;
+    bool ruled_out = false;
+    if (scopes && (scopes->ruled >> lane & 1))
+        for (u32 i = 0; i < scopes->rules[lane].count; ++i)
+            ruled_out |= (scopes->rules[lane].rules[i].components & bit) && !scopes->rules[lane].rules[i].to.allows(client.layers);
+    why.reason = why.cause = ruled_out ? WhyReason::out_of_scope : WhyReason::not_its_audience;
+    why.held = false;
     return why;
 }
 

@@ -104,3 +104,18 @@ TEST_CASE("despawn/resource") {
     net.agree();
     CHECK(wind(peer) == 8);
 }
+
+TEST_CASE("despawn/visibility_lose_with_component_scope") {
+    StateNet net;
+    auto& peer = net.join();
+    net.server.view(peer.id).set_layers(2);
+    const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, VisibleTo{.any_of = 2},
+                                     ScopedTo(Scope::of<Health>(), {.any_of = 2}), Replicated{});
+    net.agree();
+    REQUIRE(net.hp(peer, e) == 1);
+    net.server.view(peer.id).set_layers(0);
+    net.agree();
+    CHECK_FALSE(net.shown(peer, e));
+    CHECK(peer.world->entity_count() == 0);
+    CHECK(peer.client->stats().despawns == 1);
+}

@@ -304,3 +304,43 @@ TEST_CASE("insertion/immutable_with_functions") {
     CHECK(net.value<Motto>(held.peer, e)->text == "e");
     CHECK(seen == std::vector<std::string>{"+a", "-a", "+e"});
 }
+
+TEST_CASE("insertion/hidden_component") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Speed{1, 0}, ScopedTo(Scope::of<Health, Name>(), {.any_of = 2}), Replicated{});
+    net.settle();
+    net.world.add<Health>(e, Health{7, false});
+    net.world.add<Name>(e, Name{"secret"});
+    CHECK(net.state_bytes(10) == 0);
+    CHECK(net.value<Speed>(peer, e));
+    CHECK_FALSE(net.value<Health>(peer, e));
+    CHECK_FALSE(net.value<Name>(peer, e));
+}
+
+TEST_CASE("insertion/hidden_all_except") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(ScopedTo(Scope::all_except<Health>(), {.any_of = 2}), Replicated{});
+    net.settle();
+    net.world.add<Health>(e, Health{7, false});
+    net.world.add<Speed>(e, Speed{1, 0});
+    net.agree();
+    CHECK(net.hp(peer, e) == 7);
+    CHECK_FALSE(net.value<Speed>(peer, e));
+}
+
+TEST_CASE("insertion/visibility_gain") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{7, false}, Speed{1, 0}, ScopedTo(Scope::of<Health>(), {.any_of = 2}), Replicated{});
+    net.agree();
+    CHECK(net.hp(peer, e) == -1);
+    CHECK(net.value<Speed>(peer, e));
+    net.world.mut<Health>(e)->hp = 8; // not told, and right when it comes
+    CHECK(net.state_bytes(10) == 0);
+    net.server.view(peer.id).set_layers(2);
+    net.agree();
+    CHECK(net.hp(peer, e) == 8);
+    CHECK(peer.client->stats().spawns == 1);
+}

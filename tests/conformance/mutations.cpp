@@ -378,3 +378,20 @@ TEST_CASE("mutations/resource") {
     net.world.resources().mut<Weather>(); // and nothing
     CHECK(net.state_bytes(10) == 0);
 }
+
+TEST_CASE("mutations/hidden_component") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Name{"a"}, Speed{1, 0},
+                                     ScopedTo(Scope::of<Health, Name>(), {.any_of = 2}), Replicated{});
+    net.settle();
+    for (int i = 0; i < 40; ++i) { // beyond what the server keeps of the past
+        net.world.mut<Health>(e)->hp++;
+        net.world.mut<Name>(e)->text += 'b';
+        CHECK(net.state_bytes(1) == 0);
+    }
+    net.world.mut<Speed>(e)->x = 2;
+    net.agree();
+    CHECK(net.value<Speed>(peer, e)->x == 2);
+    CHECK_FALSE(net.value<Health>(peer, e));
+}

@@ -163,3 +163,68 @@ TEST_CASE("removal/group") {
     CHECK_FALSE(net.value<Speed>(peer, f));
     CHECK(net.world.has<Speed>(f));
 }
+
+namespace {
+/// Which of Health, Speed and Name a client has of an entity.
+std::string components(const StateNet& net, const StateNet::Peer& peer, Entity e) {
+    std::string has;
+    has += net.value<Health>(peer, e) ? 'h' : '-';
+    has += net.value<Speed>(peer, e) ? 's' : '-';
+    has += net.value<Name>(peer, e) ? 'n' : '-';
+    return has;
+}
+/// The components that are left when the client, which was on layer 2, leaves it.
+std::string left_by(const ScopedTo& scoped) {
+    StateNet net;
+    auto& peer = net.join();
+    net.server.view(peer.id).set_layers(2);
+    const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, Name{"n"}, ScopedTo(scoped), Replicated{});
+    net.agree();
+    CHECK(components(net, peer, e) == "hsn");
+    net.server.view(peer.id).set_layers(0);
+    net.agree();
+    CHECK(peer.client->stats().despawns == 0);
+    return components(net, peer, e);
+}
+constexpr VisibleTo on_two{.any_of = 2};
+} // namespace
+
+TEST_CASE("removal/hidden_component") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, ScopedTo(Scope::of<Health>(), on_two), Replicated{});
+    net.settle();
+    net.world.remove<Health>(e);
+    CHECK(net.state_bytes(10) == 0);
+    CHECK(components(net, peer, e) == "-s-");
+}
+
+TEST_CASE("removal/hidden_all_except") {
+    CHECK(left_by({Scope::all_except<Health>(), on_two}) == "h--");
+}
+
+TEST_CASE("removal/multiple_hidden_all_except") {
+    CHECK(left_by(ScopedTo(Scope::all_except<Health>(), on_two).also(Scope::all_except<Speed>(), on_two)) == "---");
+}
+
+TEST_CASE("removal/hidden_component_and_all_expect") {
+    CHECK(left_by(ScopedTo(Scope::of<Health>(), on_two).also(Scope::all_except<Speed>(), on_two)) == "-s-");
+    StateNet net; // hidden twice, removed once
+    auto& peer = net.join();
+    net.server.view(peer.id).set_layers(2);
+    const Entity e = net.world.spawn(
+        Health{1, false}, ScopedTo(Scope::of<Health>(), on_two).also(Scope::all_except<Speed>(), on_two), Replicated{});
+    net.agree();
+    ChangeReader<Health> changes(*peer.world);
+    net.server.view(peer.id).set_layers(0);
+    net.agree();
+    int removed = 0;
+    changes.each_removed([&](const Removal& removal) { removed += !removal.destroyed; });
+    CHECK(removed == 1);
+    CHECK(net.shown(peer, e));
+}
+
+TEST_CASE("removal/visibility_lose") {
+    CHECK(left_by({Scope::of<Health>(), on_two}) == "-sn");
+    CHECK(left_by({Scope::of<Health, Name>(), on_two}) == "-s-");
+}

@@ -237,6 +237,57 @@ TEST_SUITE("guide") {
         CHECK_FALSE(server.visible(id, flag));
     }
 
+    TEST_CASE("scopes") {
+        struct Purse { int gold = 7; };
+        struct Orders { int goal = 3; };
+        struct Outline { int kind = 1; };
+        Protocol protocol;
+        // [audiences]
+        protocol.component<Purse>("purse").field(&Purse::gold).audience(Audience::owner);     // its owner's alone
+        protocol.component<Orders>("orders").field(&Orders::goal).audience(Audience::group);  // its group's
+        protocol.component<Outline>("outline").field(&Outline::kind).audience(Audience::others); // for all but the owner
+        // [/audiences]
+        REQUIRE(register_components(protocol) == Error::none);
+        World world, first_world({.block_rows = 64}), second_world({.block_rows = 64});
+        LoopbackNetwork network({.seed = 3});
+        Server server(world, protocol, network.server());
+        const ClientId id = network.connect(), other = network.connect();
+        Client first(first_world, protocol, network.client(id)), second(second_world, protocol, network.client(other));
+        auto steps = [&, now = TimeUs(0)](int count) mutable {
+            for (; count > 0; --count) {
+                now += 50'000;
+                server.receive(now);
+                server.tick(now);
+                for (Client* client : {&first, &second}) {
+                    CHECK(client->receive(now) == Error::none);
+                    CHECK(client->send(now) == Error::none);
+                }
+            }
+        };
+        steps(6);
+        const GroupId squad = server.make_group();
+        server.add_to_group(squad, id);
+        constexpr u64 medics = 1, blinded = 2;
+        const Entity avatar = world.spawn(Purse{}, Orders{}, Outline{}, Body{}, Velocity{}, Replicated{});
+        // [scopes]
+        world.add<OwnedBy>(avatar, OwnedBy{id});
+        world.add<SharedWith>(avatar, SharedWith{squad}); // squad = server.make_group(); server.add_to_group(squad, id);
+        world.add<ScopedTo>(avatar,
+                            ScopedTo(Scope::of<Body>(), {.any_of = medics}).also(Scope::all_except<Position>(), {.none_of = blinded}));
+        // [/scopes]
+        server.view(other).set_layers(medics);
+        steps(6);
+        const Entity here = first.entity(server.net_id(avatar)), there = second.entity(server.net_id(avatar));
+        CHECK((first_world.has<Purse>(here) && first_world.has<Orders>(here) && first_world.has<Velocity>(here)));
+        CHECK_FALSE((first_world.has<Outline>(here) || first_world.has<Body>(here)));
+        CHECK((second_world.has<Outline>(there) && second_world.has<Body>(there)));
+        CHECK_FALSE((second_world.has<Purse>(there) || second_world.has<Orders>(there)));
+        server.view(other).set_layers(medics | blinded);
+        steps(6);
+        CHECK(second_world.alive(there));
+        CHECK_FALSE((second_world.has<Outline>(there) || second_world.has<Body>(there) || second_world.has<Velocity>(there)));
+    }
+
     TEST_CASE("priority") {
         Game game;
         World& world = game.world;

@@ -18,7 +18,7 @@ TEST_SUITE("server") {
             for (u32 worker = 0; worker < workers; ++worker)
                 threads.emplace_back([&, worker] {
                     for (u32 i = 0; i < chunks; ++i)
-                        found[worker].push_back(keys.find(worker, i, tick, i + 1, i % 2 != 0));
+                        found[worker].push_back(keys.find(worker, i, tick, i + 1, i % 2 != 0, 1));
                 });
             for (std::thread& thread : threads)
                 thread.join();

@@ -18,9 +18,42 @@ std::string marker(u64 entity_id, u32 version) {
     return "<secret " + std::to_string(entity_id) + " " + std::to_string(version) + ">";
 }
 
+struct Diary { // its owner's, opaque
+    std::string text;
+};
+struct Code { // its owner's, typed
+    i64 code = 0;
+};
+struct Plan { // its group's, typed
+    i64 code = 0;
+};
+
+u32 write_diary(const void* diary, std::span<std::byte> out) {
+    return write_name(&static_cast<const Diary*>(diary)->text, out);
+}
+Error read_diary(void* diary, std::span<const std::byte> in) {
+    return read_name(&static_cast<Diary*>(diary)->text, in);
+}
+
+std::unique_ptr<Protocol> make_secret_protocol() {
+    auto protocol = std::make_unique<Protocol>();
+    const Range map{-1000, 1000, 0.01};
+    protocol->component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z);
+    protocol->component<Health>("health").field(&Health::hp).field(&Health::angry);
+    protocol->opaque<Name>("name", 2000, write_name, read_name);
+    protocol->component<Lasting>("lasting");
+    protocol->opaque<Diary>("diary", 200, write_diary, read_diary).audience(Audience::owner);
+    protocol->component<Code>("code").field(&Code::code).audience(Audience::owner);
+    protocol->component<Plan>("plan").field(&Plan::code).audience(Audience::group);
+    REQUIRE(protocol->finish() == Error::none);
+    return protocol;
+}
+
 struct Book { // of an entity
     Entity entity;
     u32 version = 0;
+    u32 pages = first_page;                       // versions of its diary
+    static constexpr u32 first_page = 1'000'000;
 };
 struct Reader { // what a client may see
     ClientId id = 0;
@@ -36,7 +69,7 @@ class Leaks {
 public:
     explicit Leaks(u64 seed)
         : random_(seed), net_({.message_bytes_max = random_.pick({300u, 1200u}), .compression = Compression::never},
-                              {.seed = seed, .trace = {look, this}}, make_protocol(2000, true)) {
+                              {.seed = seed, .trace = {look, this}}, make_secret_protocol()) {
         for (u32 i = 0; i < 3; ++i) {
             const LinkConfig link{.loss_percent = random_.pick({0.0, 20.0}), .delay_us = random_.below(120'000)};
             readers_.emplace_back().id = net_.connect(link, link).id;
@@ -64,6 +97,37 @@ private:
         write(book);
         books_.push_back(book);
     }
+    void write_page(Book& book) {
+        if (Diary* diary = net_.world.mut<Diary>(book.entity))
+            diary->text = marker(book.entity.entity_id, ++book.pages);
+        else
+            net_.world.add<Diary>(book.entity, Diary{marker(book.entity.entity_id, ++book.pages)});
+    }
+    /// Who sees which texts: owners, and scopes by layers.
+    void scope_act(Book& book, const Reader& reader) {
+        World& world = net_.world;
+        switch (random_.below(6)) {
+        case 0:
+            world.remove<OwnedBy>(book.entity);
+            break;
+        case 1:
+            world.remove<ScopedTo>(book.entity);
+            break;
+        case 2:
+            world.remove<ScopedTo>(book.entity);
+            world.add<ScopedTo>(book.entity, ScopedTo(random_.chance(0.5) ? Scope::of<Name>() : Scope::all_except<Place>(),
+                                                      {.any_of = random_layers()}));
+            break;
+        case 3:
+            world.remove<Diary>(book.entity);
+            break;
+        default:
+            if (!net_.server.joined(reader.id))
+                return;
+            world.remove<OwnedBy>(book.entity);
+            world.add<OwnedBy>(book.entity, OwnedBy{reader.id});
+        }
+    }
     void write(Book& book) { net_.world.mut<Name>(book.entity)->text = marker(book.entity.entity_id, ++book.version); }
     Place random_place() { return {static_cast<float>(random_.between(-150, 150)), static_cast<float>(random_.between(-150, 150))}; }
     u64 random_layers() { return random_.next() & random_.next() & 0xf; }
@@ -72,7 +136,7 @@ private:
         Book& book = books_[random_.below(static_cast<u32>(books_.size()))];
         Reader& reader = readers_[random_.below(static_cast<u32>(readers_.size()))];
         World& world = net_.world;
-        switch (random_.below(13)) {
+        switch (random_.below(18)) {
         case 0:
             spawn();
             break;
@@ -91,6 +155,16 @@ private:
             break;
         case 12:
             world.has<Lasting>(book.entity) ? void(world.remove<Lasting>(book.entity)) : void(world.add<Lasting>(book.entity));
+            break;
+        case 13:
+        case 14:
+        case 15:
+            scope_act(book, reader);
+            break;
+        case 16:
+        case 17:
+            for (u32 left = random_.below(8); left > 0; --left)
+                write_page(books_[random_.below(static_cast<u32>(books_.size()))]);
             break;
         case 4:
             world.remove<VisibleTo>(book.entity);
@@ -148,6 +222,17 @@ private:
                (!place || std::hypot(place->x - reader.x, place->z - reader.z) <= 1.2f * reader.radius + 0.1f);
     }
 
+    /// Of an entity that it may see, the name or the diary.
+    bool may_read(const Reader& reader, const Book& book, bool diary) const {
+        const ScopedTo* scoped = net_.world.get<ScopedTo>(book.entity);
+        for (u32 i = 0; scoped && i < scoped->count; ++i)
+            if (scoped->rules[i].scope.has(diary ? component_id<Diary>() : component_id<Name>()) &&
+                !scoped->rules[i].to.allows(reader.layers))
+                return false;
+        const OwnedBy* owner = net_.world.get<OwnedBy>(book.entity);
+        return !diary || (owner && owner->client == reader.id);
+    }
+
     static void look(void* context, const TraceRecord& record) {
         auto& leaks = *static_cast<Leaks*>(context);
         if (record.direction == Direction::down && record.fate == Fate::sent)
@@ -160,7 +245,9 @@ private:
             ++found;
             bool allowed = false;
             for (const Book& book : books_)
-                allowed |= text == marker(book.entity.entity_id, book.version) && may_see(readers_[client], book);
+                for (const bool diary : {false, true})
+                    allowed |= text == marker(book.entity.entity_id, diary ? book.pages : book.version) &&
+                               may_see(readers_[client], book) && may_read(readers_[client], book, diary);
             if (!allowed && leak.empty())
                 leak = "client " + std::to_string(client) + " is sent " + std::string(text);
         }
@@ -186,6 +273,105 @@ TEST_SUITE("server") {
             found += leaks.found;
         }
         CHECK(found > 30'000); // else the search has proved nothing
+    }
+
+    TEST_CASE("leaks: typed values of owners and groups are in no byte to others, at any bit") {
+        struct Host {
+            std::vector<i64> secrets;
+            u64 found[2] = {}; // by client
+            static void look(void* context, const TraceRecord& record) {
+                auto& host = *static_cast<Host*>(context);
+                if (record.direction != Direction::down || record.fate != Fate::sent)
+                    return;
+                u64 window = 0; // of 64 bits, the first 46 of them at each place of the message
+                for (std::size_t bit = 0; bit < record.message.size() * 8; ++bit) {
+                    window = window >> 1 | u64(static_cast<u8>(record.message[bit / 8]) >> bit % 8 & 1) << 63;
+                    for (const i64 secret : host.secrets)
+                        host.found[record.client] += window >> 18 == u64(secret) * 2; // zigzag of what is not negative
+                }
+            }
+        } host;
+        ReplicationWorld net({.compression = Compression::never}, {.trace = {Host::look, &host}}, make_secret_protocol());
+        auto &owner = net.connect(), &other = net.connect();
+        net.steps(4);
+        REQUIRE(net.server.joined(other.id));
+        const GroupId group = net.server.make_group();
+        net.server.add_to_group(group, owner.id);
+        throng_sim::Random random(77);
+        for (int i = 0; i < 40; ++i) {
+            const auto secret = [&] { // 46 bits with its zigzag
+                host.secrets.push_back(i64((random.next() | u64(1) << 63) >> 19));
+                return host.secrets.back();
+            };
+            const bool owned = i % 2;
+            const Entity e = net.world.spawn(Health{i, false}, Replicated{});
+            if (owned) {
+                net.world.add<Code>(e, Code{secret()});
+                net.world.add<OwnedBy>(e, OwnedBy{owner.id});
+            } else {
+                net.world.add<Plan>(e, Plan{secret()});
+                net.world.add<SharedWith>(e, SharedWith{group});
+            }
+            net.steps(3); // alone in a section, where a column of one value is that value
+        }
+        CHECK(owner.world->entity_count() == 40);
+        CHECK(other.world->entity_count() == 40);
+        CHECK(host.found[owner.id] >= 40); // else the search has proved nothing
+        CHECK(host.found[other.id] == 0);
+    }
+
+    TEST_CASE("leaks: what a client is sent does not depend on anything that it does not see, values, presence or changes") {
+        const auto sent_to_other = [](u64 secrets, u32 delay_us) {
+            struct Host {
+                std::vector<std::byte> bytes;
+                static void look(void* context, const TraceRecord& record) {
+                    auto& host = *static_cast<Host*>(context);
+                    if (record.direction == Direction::down && record.client == 1)
+                        host.bytes.insert(host.bytes.end(), record.message.begin(), record.message.end());
+                }
+            } host;
+            ReplicationWorld net({.message_bytes_max = 400}, {.trace = {Host::look, &host}}, make_secret_protocol());
+            const auto& owner = net.connect();
+            net.connect({.delay_us = delay_us}, {.delay_us = delay_us});
+            net.steps(10);
+            const GroupId group = net.server.make_group();
+            net.server.add_to_group(group, owner.id);
+            throng_sim::Random open(5), secret(secrets);
+            std::vector<Entity> entities;
+            for (int i = 0; i < 30; ++i)
+                entities.push_back(net.world.spawn(Health{i, false}, OwnedBy{owner.id}, SharedWith{group},
+                                                   ScopedTo(Scope::of<Name>(), {.any_of = 1}), Replicated{}));
+            net.server.view(owner.id).set_layers(1);
+            const auto set = [&](auto component, Entity e) {
+                using T = decltype(component);
+                if (secret.chance(0.2))
+                    net.world.remove<T>(e);
+                else if (T* there = net.world.mut<T>(e))
+                    *there = component;
+                else
+                    net.world.add<T>(e, component);
+            };
+            for (int tick = 0; tick < 150; ++tick) {
+                for (u32 left = open.below(3); left > 0; --left)
+                    net.world.mut<Health>(entities[open.below(30)])->hp++;
+                for (u32 left = secrets ? secret.below(6) : 0; left > 0; --left) {
+                    const Entity e = entities[secret.below(30)];
+                    set(Code{static_cast<i64>(secret.next())}, e);
+                    set(Plan{static_cast<i64>(secret.next() >> secret.below(60))}, e);
+                    set(Diary{std::string(secret.below(100), 'd')}, e);
+                    set(Name{std::string(secret.below(100), 'n')}, e);
+                }
+                net.step();
+            }
+            return host.bytes;
+        };
+        for (const u32 delay_us : {0u, 120'000u}) {
+            CAPTURE(delay_us);
+            const auto without = sent_to_other(0, delay_us);
+            CHECK(without.size() > 500);
+            for (const u64 secrets : {1, 2, 3})
+                CHECK(sent_to_other(secrets, delay_us) == without);
+        }
     }
 
     TEST_CASE("leaks: the list that on_join makes holds for the first state, and for every byte before") {

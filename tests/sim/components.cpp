@@ -39,6 +39,19 @@ Heat unpack(const WireHeat& wire) {
     return {wire.tenths / 10.0, wire.seq};
 }
 
+u32 write_diary(const void* component, std::span<std::byte> out) {
+    if (out.size() >= sizeof(Diary::page))
+        std::memcpy(out.data(), &static_cast<const Diary*>(component)->page, sizeof(Diary::page));
+    return sizeof(Diary::page);
+}
+
+Error read_diary(void* component, std::span<const std::byte> in) {
+    if (in.size() != sizeof(Diary::page))
+        return Error::truncated;
+    std::memcpy(&static_cast<Diary*>(component)->page, in.data(), in.size());
+    return Error::none;
+}
+
 template <class T>
 void write(const Received& received, const T& value) {
     if (received.older)
@@ -80,7 +93,7 @@ void make_rules(ReceiveRules& functions, ReceiveRules& compare) {
     }
 }
 
-std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, bool ruled, bool bonds) {
+std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, bool ruled, bool bonds, bool scoped) {
     auto protocol = std::make_unique<Protocol>(config);
     const Range map{-map_edge, map_edge, 0.01};
     protocol->component<Place>("place")
@@ -115,6 +128,12 @@ std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, boo
     }
     if (bonds)
         protocol->component<Bond>("bond").field(&Bond::to).field(&Bond::seq).related(&Bond::to);
+    if (scoped) {
+        protocol->component<Purse>("purse").field(&Purse::gold).field(&Purse::seq).audience(Audience::owner);
+        protocol->component<Tactics>("tactics").field(&Tactics::plan).audience(Audience::group);
+        protocol->component<Rumour>("rumour").field(&Rumour::heard, Range{0, 100, 0.5}).audience(Audience::others);
+        protocol->opaque<Diary>("diary", sizeof(Diary::page), write_diary, read_diary).audience(Audience::owner);
+    }
     if (protocol->finish() != Error::none) {
         std::fprintf(stderr, "%s\n", protocol->problem());
         std::abort();

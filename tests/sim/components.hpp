@@ -60,15 +60,28 @@ struct Bond { // binds entities to clusters
     throng::Entity to;
     throng::u32 seq = 0;
 };
+struct Purse { // its owner's
+    int gold = 0;
+    throng::u32 seq = 0;
+};
+struct Tactics { // its group's
+    throng::i64 plan = 0;
+};
+struct Rumour { // for all but the owner
+    float heard = 0;
+};
+struct Diary { // its owner's, opaque
+    throng::u32 page = 0;
+};
 
 inline constexpr double map_edge = 200;                // +- on both axes
 inline constexpr throng::u32 note_bytes_max = 3000;    // more than a packet
 inline constexpr throng::u32 sequenced_components = 8; // Place, Vitals, Facing, Link, Note, Mood, Heat, Bond
 
 /// `lasting`: with Lasting, too. `ruled`: with Mood and Birth, which have rules, Heat, which travels as another
-/// type, and Weather, a resource. `bonds`: with Bond.
+/// type, and Weather, a resource. `bonds`: with Bond. `scoped`: with components of each audience.
 std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {}, bool lasting = false, bool ruled = false,
-                                                bool bonds = false);
+                                                bool bonds = false, bool scoped = false);
 
 /// Two sets of rules under which clients must show what they show without any: functions that write the components themselves (of some
 /// only while the entity has Speed, with values older than the newest), and rows that are written only if different.

@@ -11,6 +11,7 @@ void check_counts(throng::Server& server, const throng::TickReport& report, Fail
 
 /// Why each entity is or is not on each client, before it has received what this tick sent: agrees with what the server says that it sees,
 /// with the sums of its report, and with what it has.
-void check_why(throng::Server& server, const throng::World& world, const std::vector<std::unique_ptr<Peer>>& peers, Failure& failure);
+void check_why(throng::Server& server, const throng::TickReport& report, const throng::World& world,
+               const std::vector<std::unique_ptr<Peer>>& peers, Failure& failure);
 
 } // namespace throng_sim

@@ -39,22 +39,27 @@ void Peer::on_userdata(void* context, Tick tick, Bytes data) {
 
 void Peer::record_visible(Tick tick, const Server& server) {
     struct Context {
-        std::vector<NetId>& list;
+        std::vector<Sight>& list;
         const Server& server;
-    } context{visible_[tick], server};
+        ClientId id;
+    } context{visible_[tick], server, id};
     server.each_visible(
         id,
         [](void* c, Entity entity) {
-            auto& [list, s] = *static_cast<Context*>(c);
-            list.push_back(s.net_id(entity));
+            auto& [list, s, viewer] = *static_cast<Context*>(c);
+            list.push_back({s.net_id(entity), seen_components(s, viewer, entity)});
         },
         &context);
-    std::sort(context.list.begin(), context.list.end());
+    std::sort(context.list.begin(), context.list.end(), [](const Sight& x, const Sight& y) { return x.net < y.net; });
 }
 
-bool Peer::was_visible(Tick tick, NetId net) const {
-    const auto found = visible_.find(tick);
-    return found != visible_.end() && std::binary_search(found->second.begin(), found->second.end(), net);
+const Peer::Sight* Peer::sight(Tick tick, NetId net) const {
+    const auto list = visible_.find(tick);
+    if (list == visible_.end())
+        return nullptr;
+    const auto found = std::lower_bound(list->second.begin(), list->second.end(), net,
+                                        [](const Sight& one, NetId wanted) { return one.net < wanted; });
+    return found != list->second.end() && found->net == net ? &*found : nullptr;
 }
 
 void Peer::poll(TimeUs now, ClientBackendSink& sink) {
@@ -99,7 +104,7 @@ void Peer::on_message(Channel channel, Bytes message) {
         shown += seen.shown && !seen.frozen;
     if (visible == visible_.end())
         return;
-    for (const NetId net : visible->second)
+    for (const auto& [net, components] : visible->second)
         if (const auto found = seen_.find(net); found == seen_.end() || !found->second.shown || found->second.frozen)
             failure_.report("client %u lacks entity %u.%u at settled tick %u", name, net.index(), net.generation(), tick - age);
     if (shown != visible->second.size())
@@ -154,7 +159,7 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
     if (!seen.shown) {
         if (tracing)
             std::printf("          client %u shows %u.%u\n", name, net.index(), net.generation());
-        if (!was_visible(tick, net))
+        if (!sight(tick, net))
             failure_.report("client %u shows entity %u.%u by a message of tick %u, when it was not visible", name, net.index(),
                             net.generation(), tick);
         if (seen.removed && tick_newer(seen.removed_at, tick))
@@ -184,7 +189,13 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
                         confirmed);
         return;
     }
-    if (truth->fingerprint != fingerprint(world, entity))
+    const Sight* const seen_then = sight(confirmed, net);
+    if (!seen_then) {
+        failure_.report("client %u shows entity %u.%u as of tick %u, when it was not visible", name, net.index(), net.generation(),
+                        confirmed);
+        return;
+    }
+    if (truth->fingerprint.only(seen_then->components) != fingerprint(world, entity))
         failure_.report("client %u shows entity %u.%u otherwise than it was at its confirmed tick %u (message of tick %u): %s", name,
                         net.index(), net.generation(), confirmed, tick, describe(world, entity).c_str());
     if (const Link* link = world.get<Link>(entity); link && !limited) { // beyond references_max they read as null
@@ -202,11 +213,13 @@ void Peer::check_cluster(Entity entity, NetId net, Tick tick) {
     for (const NetId mate : truth_.cluster(confirmed, truth->cluster)) {
         const Entity there = client.entity(mate);
         // One that it was not to see then may have come from elsewhere, and go a little later.
-        if (mate == net || !there || client.frozen(there) || !was_visible(confirmed, mate) ||
+        const Sight* const seen_then = sight(confirmed, mate);
+        if (mate == net || !there || client.frozen(there) || !seen_then ||
             tick_newer(client.confirmed_tick(there), confirmed))
             continue;
         ++checks_;
-        if (const EntityTruth* then = truth_.find(confirmed, mate); then && then->fingerprint != fingerprint(world, there))
+        if (const EntityTruth* then = truth_.find(confirmed, mate);
+            then && then->fingerprint.only(seen_then->components) != fingerprint(world, there))
             failure_.report(
                 "client %u shows entity %u.%u as of tick %u, and of its cluster %u.%u as of tick %u, when it was another (message "
                 "of tick %u): %s",

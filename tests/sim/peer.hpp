@@ -73,12 +73,16 @@ private:
     void check_entity(throng::Entity entity, throng::NetId net, throng::Tick tick);
     void check_cluster(throng::Entity entity, throng::NetId net, throng::Tick tick);
     void check_link(throng::NetId net, throng::Tick confirmed, const EntityTruth& truth, throng::u32 index, throng::Entity shown);
-    bool was_visible(throng::Tick tick, throng::NetId net) const;
+    struct Sight {
+        throng::NetId net;
+        throng::u32 components; // bits
+    };
+    const Sight* sight(throng::Tick tick, throng::NetId net) const;
 
     throng::ClientBackendSink* sink_ = nullptr;
     const Truth& truth_;
     Failure& failure_;
-    std::map<throng::Tick, std::vector<throng::NetId>> visible_; // sorted, by tick
+    std::map<throng::Tick, std::vector<Sight>> visible_; // sorted by net id, by tick
     struct Seen {
         throng::u32 sequences[sequenced_components] = {};
         throng::Tick removed_at = 0;

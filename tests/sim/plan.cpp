@@ -116,6 +116,7 @@ Plan::Plan(u64 s) : seed(s) {
     asks_host = Random(seed ^ 0xa5c0).chance(0.3); // of its own: other seeds draw what they drew without it
     ruled_chance = Random(seed ^ 0x2d1e).pick({0.0, 0.05, 0.3, 1.0});
     bond_chance = random.pick({0.0, 0.1, 0.3, 1.0});
+    scope_chance = Random(seed ^ 0x5c09).pick({0.0, 0.1, 1.0, 1.0});
 }
 
 LinkConfig Plan::faulty_link(Random& random, bool dirty) const {

@@ -64,6 +64,7 @@ struct Plan {
     bool multiplexed = false;      // the world is one of several over the connections; the others are not open
     bool userdata = false;         // each tick has its own
     bool asks_host = false;        // clients join by the host's verdict, at once or later
+    double scope_chance = 0;       // a tick: who sees which components of an entity
     double priority_chance = 0;    // a tick: how often an entity is sent changes, to all or to one client
     double ruled_chance = 0;       // for each of 8 times a tick: something that the rules of components look at changes
     double bond_chance = 0;        // a tick: an entity is bound to another one, or freed

@@ -36,7 +36,7 @@ Plan prepared(u64 seed, const Options& options, const Allocator& allocator, Outp
 Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& options)
     : protocol_(protocol), function_rules_(protocol), compare_rules_(protocol), options_(options),
       plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
-      rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218),
+      rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218), scopes_(seed ^ 0x5c09e),
       verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), world_({.block_rows = 64}), network_(plan_.network),
       server_(world_, protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
       actions_(plan_, random_, world_), ruled_(seed ^ 0x2d1e, world_), verifier_(protocol, world_, server_) {
@@ -84,6 +84,13 @@ void Simulation::leave(std::size_t index) {
         failure_.report("client %u reached a limit", peer.name);
     if (!peer.closed || worlds_)
         network_.disconnect(peer.connection);
+    std::vector<Entity> owned; // the verifier goes by ids, which are given again
+    world_.each<OwnedBy>([&](Entity entity, const OwnedBy& owner) {
+        if (owner.client == peer.id)
+            owned.push_back(entity);
+    });
+    for (const Entity entity : owned)
+        world_.remove<OwnedBy>(entity);
     peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(index));
     rooms_.erase(rooms_.begin() + static_cast<std::ptrdiff_t>(index));
 }
@@ -239,6 +246,95 @@ void Simulation::decide() {
         }
 }
 
+/// What only some clients see: it comes, changes and goes.
+void Simulation::random_private(Entity entity) {
+    if (entity == server_.resource_entity())
+        return;
+    const int value = scopes_.below(90);
+    const auto set = [&](auto component, auto change) {
+        using T = decltype(component);
+        if (scopes_.chance(0.15))
+            world_.remove<T>(entity);
+        else if (T* there = world_.mut<T>(entity))
+            change(*there);
+        else
+            world_.add<T>(entity, component);
+    };
+    switch (scopes_.below(4)) {
+    case 0:
+        return set(Purse{value, ++purses_}, [&](Purse& purse) { purse = {value, ++purses_}; });
+    case 1:
+        return set(Tactics{value}, [&](Tactics& tactics) { tactics.plan = i64(value) << scopes_.below(50); });
+    case 2:
+        return set(Rumour{static_cast<float>(value)}, [&](Rumour& rumour) { rumour.heard = static_cast<float>(value); });
+    default:
+        return set(Diary{1}, [&](Diary& diary) { diary.page += static_cast<u32>(value); });
+    }
+}
+
+/// Who sees which components: owners, groups and their members, scopes by layers.
+void Simulation::random_scope() {
+    const auto any_peer = [&]() -> Peer* {
+        Peer* const peer = peers_.empty() ? nullptr : peers_[scopes_.below(static_cast<u32>(peers_.size()))].get();
+        return peer && peer->joined ? peer : nullptr;
+    };
+    const u32 slot = scopes_.below(std::max(1u, world_.entity_slots()));
+    const Entity entity = slot < world_.entity_slots() ? world_.entity_at(slot) : Entity{};
+    if (!world_.alive(entity) || entity == server_.resource_entity())
+        return; // all clients are asked for all resources
+    const auto set = [&](auto component) {
+        using T = decltype(component);
+        if (T* there = world_.mut<T>(entity))
+            *there = component;
+        else
+            world_.add<T>(entity, component);
+    };
+    switch (scopes_.below(12)) {
+    case 0:
+    case 1:
+        if (const Peer* peer = any_peer())
+            return set(OwnedBy{peer->id});
+        return;
+    case 2:
+        world_.remove<OwnedBy>(entity);
+        return;
+    case 3:
+        if (!groups_.empty())
+            return set(SharedWith{groups_[scopes_.below(static_cast<u32>(groups_.size()))]});
+        return;
+    case 4: {
+        const Peer* const peer = any_peer();
+        if (groups_.size() < 3)
+            groups_.push_back(server_.make_group());
+        const GroupId group = groups_[scopes_.below(static_cast<u32>(groups_.size()))];
+        if (peer && scopes_.chance(0.6))
+            server_.add_to_group(group, peer->id);
+        else if (peer)
+            server_.remove_from_group(group, peer->id);
+        return;
+    }
+    case 5:
+        world_.remove<ScopedTo>(entity);
+        return;
+    case 6: {
+        ScopedTo scoped;
+        const Scope choices[] = {Scope::of<Vitals>(), Scope::of<Speed, Facing>(), Scope::of<Note, Link>(), Scope::of<Place>(),
+                                 Scope::all_except<Place, Vitals>(), Scope::all_except<Note>(), Scope::of<Purse, Rumour>()};
+        for (u32 left = 1 + scopes_.below(3); left > 0; --left)
+            scoped.also(choices[scopes_.below(7)], {.any_of = scopes_.next() & 0x8000'0000'0000'0007u});
+        return set(scoped);
+    }
+    case 7:
+        if (const Peer* peer = any_peer())
+            server_.view(peer->id).set_layers(scopes_.next() & scopes_.next() & 0x8000'0000'0000'0007u);
+        return;
+    default:
+        for (u32 left = 1 + scopes_.below(plan_.batch_max); left > 0; --left)
+            if (const Entity other = world_.entity_at(scopes_.below(world_.entity_slots())); world_.alive(other))
+                random_private(other);
+    }
+}
+
 void Simulation::random_action() {
     double at = random_.unit() * plan_.weight_sum;
     u32 a = 0;
@@ -295,6 +391,8 @@ void Simulation::tick(bool faults) {
             random_priority();
         if (bonds_.chance(plan_.bond_chance))
             actions_.bond(bonds_);
+        if (scopes_.chance(plan_.scope_chance))
+            random_scope();
     }
     server_.receive(now_);
     find_seats();
@@ -325,7 +423,7 @@ void Simulation::tick(bool faults) {
             peer->record_visible(server_.current_tick(), server_);
     check_report(report);
     check_counts(server_, report, failure_);
-    check_why(server_, world_, peers_, failure_);
+    check_why(server_, report, world_, peers_, failure_);
     check_promises();
     check_under_way();
     for (auto& peer : peers_) {
@@ -438,7 +536,7 @@ void Simulation::check_under_way() {
         }
         for (const ClientChunk& view : client.chunks) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
-            const u64 open = unacked(view, chunk, state.tick) & ~view.pending & ~waiting_lanes(chunk); // those have a tick
+            const u64 open = unacked(client, view, chunk, state.tick) & ~view.pending & ~waiting_lanes(chunk); // those have a tick
             if (const u64 left = open & ~carried[view.chunk])
                 failure_.report("client %u: lanes %llx of chunk %u are unacknowledged, but neither unsent nor under way",
                                 static_cast<u32>(&client - state.clients.data()), static_cast<unsigned long long>(left), view.chunk);
@@ -453,7 +551,7 @@ std::string unsettled(ServerState& state, ClientId id) {
     if (id >= state.clients.size())
         return "for it is not in the world";
     for (const ClientChunk& view : state.clients[id].chunks) {
-        const u64 open = unacked(view, state.mirror.chunk(view.chunk), state.tick);
+        const u64 open = unacked(state.clients[id], view, state.mirror.chunk(view.chunk), state.tick);
         if (view.known == view.visible && !view.limbo && !open)
             continue;
         char line[300];

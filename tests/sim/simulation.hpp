@@ -92,6 +92,8 @@ private:
     void decide();
     void find_seats();
     throng::ServerBackend& server_backend();
+    void random_scope();
+    void random_private(throng::Entity entity);
     void join(bool faults);
     void leave(std::size_t index);
     void receive(Peer& peer);
@@ -113,7 +115,7 @@ private:
     Failure failure_;
     Plan plan_; // refers to allocations_ and outcome_
     // The others are for what came later: seeds keep what they drew without it.
-    Random random_, rules_, lists_, priorities_, verdicts_, bonds_;
+    Random random_, rules_, lists_, priorities_, scopes_, verdicts_, bonds_;
     throng::World world_;
     throng::LoopbackNetwork network_;
     std::optional<OneWorld> worlds_;
@@ -122,6 +124,8 @@ private:
     Actions actions_;
     RuledActions ruled_;
     Truth truth_;
+    std::vector<throng::GroupId> groups_;
+    throng::u32 purses_ = 0;
     std::vector<std::unique_ptr<Peer>> peers_;
     throng_verify::Verifier verifier_;
     throng::TimeUs now_ = 0;

@@ -26,37 +26,67 @@ bool fits(const Note& note) {
 
 } // namespace
 
-u64 fingerprint(const World& world, Entity entity, const Ruled* ruled) {
-    u64 hash = 1;
-    const auto add = [&hash](auto... values) { ((hash = mix(hash, static_cast<u64>(values))), ...); };
+Fingerprint Fingerprint::only(u32 seen) const {
+    Fingerprint some;
+    for (u32 c = 0; c < component_count; ++c)
+        some.of[c] = seen >> c & 1 ? of[c] : 0;
+    return some;
+}
+
+Fingerprint fingerprint(const World& world, Entity entity, const Ruled* ruled) {
+    Fingerprint all;
+    const auto set = [&all](u32 component, auto... values) {
+        u64 hash = 1;
+        ((hash = mix(hash, static_cast<u64>(values))), ...);
+        all.of[component] = hash;
+    };
     if (const Place* place = world.get<Place>(entity))
-        add(1, hundredths(place->x, map_edge), hundredths(place->z, map_edge), hundredths(place->y, 1000), place->seq);
+        set(0, hundredths(place->x, map_edge), hundredths(place->z, map_edge), hundredths(place->y, 1000), place->seq);
     if (const Speed* speed = world.get<Speed>(entity))
-        add(2, hundredths(speed->x, 20), hundredths(speed->z, 20));
+        set(1, hundredths(speed->x, 20), hundredths(speed->z, 20));
     if (const Vitals* vitals = world.get<Vitals>(entity))
-        add(3, vitals->hp, vitals->angry, vitals->state, vitals->score, vitals->seq);
+        set(2, vitals->hp, vitals->angry, vitals->state, vitals->score, vitals->seq);
     if (const Facing* facing = world.get<Facing>(entity))
-        add(4, angle_steps(facing->yaw), facing->seq);
+        set(3, angle_steps(facing->yaw), facing->seq);
     if (const Link* link = world.get<Link>(entity))
-        add(5, link->seq);
-    if (world.has<Lasting>(entity))
-        add(7);
+        set(4, link->seq);
     if (const Bond* bond = world.get<Bond>(entity))
-        add(12, bond->seq);
+        set(15, bond->seq);
     if (const Note* note = world.get<Note>(entity); note && fits(*note)) {
-        add(6, note->seq, note->text.size());
+        u64 text = note->text.size();
         for (const char c : note->text)
-            add(c);
+            text = mix(text, static_cast<u64>(c));
+        set(5, note->seq, text);
     }
+    if (world.has<Lasting>(entity))
+        set(6);
+    if (const Purse* purse = world.get<Purse>(entity))
+        set(7, purse->gold, purse->seq);
+    if (const Tactics* tactics = world.get<Tactics>(entity))
+        set(8, tactics->plan);
+    if (const Rumour* rumour = world.get<Rumour>(entity))
+        set(9, std::llrint(rumour->heard * 2));
+    if (const Diary* diary = world.get<Diary>(entity))
+        set(10, diary->page);
     if (const Mood* mood = ruled ? ruled->mood : world.get<Mood>(entity))
-        add(8, mood->value, mood->seq);
+        set(11, mood->value, mood->seq);
     if (const Birth* birth = ruled ? ruled->birth : world.get<Birth>(entity))
-        add(9, birth->value, birth->serial);
+        set(12, birth->value, birth->serial);
     if (const Heat* heat = ruled ? ruled->heat : world.get<Heat>(entity))
-        add(10, std::lround(heat->kelvin * 10), heat->seq);
+        set(13, std::lround(heat->kelvin * 10), heat->seq);
     if (const auto* weather = world.get<ResourceValue<Weather>>(entity))
-        add(11, weather->value.wind, weather->value.seq);
-    return hash;
+        set(14, weather->value.wind, weather->value.seq);
+    return all;
+}
+
+u32 seen_components(const Server& server, ClientId client, Entity entity) {
+    u32 seen = 0, bit = 1;
+    const auto look = [&]<class... Ts>(void (*)(Ts...)) {
+        ((seen |= server.visible<Ts>(client, entity) ? bit : 0, bit <<= 1), ...);
+    };
+    look(static_cast<void (*)(Place, Speed, Vitals, Facing, Link, Note, Lasting, Purse, Tactics, Rumour, Diary, Mood, Birth, Heat,
+                              ResourceValue<Weather>, Bond)>(nullptr));
+    return seen;
 }
 
 std::string describe(const World& world, Entity entity) {
@@ -86,6 +116,14 @@ std::string describe(const World& world, Entity entity) {
         add(" birth %d #%u", birth->value, birth->serial);
     if (const Heat* heat = world.get<Heat>(entity))
         add(" heat %.2f #%u", heat->kelvin, heat->seq);
+    if (const Purse* purse = world.get<Purse>(entity))
+        add(" purse %d #%u", purse->gold, purse->seq);
+    if (const Tactics* tactics = world.get<Tactics>(entity))
+        add(" tactics %lld", static_cast<long long>(tactics->plan));
+    if (const Rumour* rumour = world.get<Rumour>(entity))
+        add(" rumour %.1f", static_cast<double>(rumour->heard));
+    if (const Diary* diary = world.get<Diary>(entity))
+        add(" diary %u", diary->page);
     return text + " }";
 }
 

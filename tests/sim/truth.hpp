@@ -13,16 +13,25 @@ struct Ruled {
     const Birth* birth = nullptr;
     const Heat* heat = nullptr;
 };
-/// Presence and quantised values of all components of an entity but its references. Without `ruled`, with what the entity has itself: a
-/// client's entity.
-throng::u64 fingerprint(const throng::World& world, throng::Entity entity, const Ruled* ruled = nullptr);
+/// Presence and quantised values of the components of an entity but its references, a number each, 0 where one is absent.
+inline constexpr throng::u32 component_count = 16;
+struct Fingerprint {
+    throng::u64 of[component_count] = {};
+    /// Without those components that are not in `seen` (bits).
+    Fingerprint only(throng::u32 seen) const;
+    bool operator==(const Fingerprint&) const = default;
+};
+/// Without `ruled`, with what the entity has itself: a client's entity.
+Fingerprint fingerprint(const throng::World& world, throng::Entity entity, const Ruled* ruled = nullptr);
+/// Which of them the client is meant to see.
+throng::u32 seen_components(const throng::Server& server, throng::ClientId client, throng::Entity entity);
 /// The same in words, for messages.
 std::string describe(const throng::World& world, throng::Entity entity);
 /// Sequence numbers of the sequenced components, 0 where one is absent.
 void sequences(const throng::World& world, throng::Entity entity, throng::u32 (&out)[sequenced_components]);
 
 struct EntityTruth {
-    throng::u64 fingerprint = 0;
+    Fingerprint fingerprint;
     throng::NetId links[2];           // what the references name as of this tick
     throng::u64 link_ids[2] = {0, 0}; // the entity_id of the targets
     bool has_links = false;

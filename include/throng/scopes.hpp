@@ -1,0 +1,80 @@
+#pragma once
+// Which clients see which components of an entity that they see: by who owns it, by groups and by layers. Who sees the entity at all is
+// said by throng/visibility.hpp and by views. What a client does not see of an entity is absent there, as if the server's entity did not
+// have it: it is not sent, not told of, and taken away when it is hidden. Exact, from the next tick on. None of this is sent.
+//
+//     protocol.component<Inventory>("inventory").field(&Inventory::gold).audience(throng::Audience::owner);
+//     world.add<OwnedBy>(avatar, {client});
+//     world.add<ScopedTo>(avatar, {Scope::of<Health, Mana>(), {.any_of = red_team}});
+//
+// Change these components through marking accessors (mut, add, each_mut).
+#include "throng/assert.hpp"
+#include "throng/entity.hpp"
+#include "throng/signature.hpp"
+#include "throng/visibility.hpp"
+
+namespace throng {
+
+/// Component of a replicated entity: the client that owns it, for Audience::owner and Audience::others. Holds for this connection of the
+/// client: who connects later, and gets its id, does not own the entity. Give it while the client is connected; without it, or with an id
+/// that was nobody's, nobody is the owner.
+struct OwnedBy {
+    ClientId client = 0;
+    friend constexpr bool operator==(const OwnedBy&, const OwnedBy&) = default;
+};
+
+/// Component of a replicated entity: the group (Server::make_group) that sees its components of Audience::group. A group that is dropped
+/// has no members; its id may be given to the next group.
+struct SharedWith {
+    GroupId group = 0;
+    friend constexpr bool operator==(const SharedWith&, const SharedWith&) = default;
+};
+
+/// A set of component types.
+class Scope {
+public:
+    constexpr Scope() = default;
+    template <class... Ts>
+    static Scope of() {
+        Scope scope;
+        (scope.listed_.set(component_id<Ts>()), ...);
+        return scope;
+    }
+    /// All components of the protocol but these.
+    template <class... Ts>
+    static Scope all_except() {
+        Scope scope = of<Ts...>();
+        scope.except_ = true;
+        return scope;
+    }
+    constexpr bool has(ComponentId component) const { return (component < default_max_components && listed_.test(component)) != except_; }
+    friend constexpr bool operator==(const Scope&, const Scope&) = default;
+
+private:
+    Signature<default_max_components> listed_;
+    bool except_ = false;
+};
+
+/// Component of a replicated entity: the layers (View::set_layers) on which a client sees its components of a scope. A component in several
+/// scopes is seen where each of them lets it be; one in none is not affected. Lasting is seen always.
+struct ScopedTo {
+    static constexpr u32 scopes_max = 4;
+    struct Rule {
+        Scope scope;
+        VisibleTo to;
+        friend constexpr bool operator==(const Rule&, const Rule&) = default;
+    };
+    Rule rules[scopes_max];
+    u32 count = 0;
+
+    constexpr ScopedTo() = default;
+    constexpr ScopedTo(const Scope& scope, const VisibleTo& to) { also(scope, to); }
+    /// One more scope; asserts beyond scopes_max.
+    constexpr ScopedTo& also(const Scope& scope, const VisibleTo& to) {
+        THRONG_ASSERT(count < scopes_max);
+        rules[count++] = {scope, to};
+        return *this;
+    }
+};
+
+} // namespace throng
