@@ -195,6 +195,8 @@ Difference Verifier::first_difference(ClientId client, const World& client_world
     }
     for (const Entity entity : visible_) {
         const NetId id = server_.net_id(entity);
+        if (world_.has<Paused>(entity))
+            continue; // as it was
         ++entities_compared_;
         if (Difference found = compare_entity({client, entity, client_half.entity(id), id, &client_world, &client_half})) {
             found.text = format("client %u: ", client) + found.text;
@@ -389,7 +391,7 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
     Difference found;
     const bool scopes = any_scopes();
     const auto look = [&](Entity entity) {
-        if (found || (unhoused_allowed && !server_.net_id(entity)))
+        if (found || (unhoused_allowed && !server_.net_id(entity)) || world_.has<Paused>(entity))
             return;
         const bool visible = is_visible(entity);
         // Of related entities the place of the root counts.

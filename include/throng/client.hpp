@@ -9,7 +9,8 @@
 //     }
 //
 // Entities appear and vanish whole, with all their replicated components; values may skip ticks, but never go back. The game
-// may add components of its own to replicated entities, and must neither destroy these nor remove replicated components.
+// may add components of its own to replicated entities, and must not remove replicated components. An entity that it destroys stays away
+// until the server shows it anew.
 //
 // Thread rule: one thread at a time per client; different clients are independent unless they share a ClientScratch.
 #include "throng/admission.hpp"

@@ -9,6 +9,7 @@
 #include "throng/admission.hpp"
 #include "throng/executor.hpp"
 #include "throng/memory.hpp"
+#include "throng/paused.hpp"
 #include "throng/scopes.hpp"
 #include "throng/server_report.hpp"
 #include "throng/transport.hpp"

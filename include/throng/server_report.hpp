@@ -90,6 +90,7 @@ enum class WhyReason : u8 {
     // for all clients
     not_alive,      // no such entity in the world
     not_replicated, // it has no Replicated
+    paused,         // it has Paused, so who has not seen it before does not see it; those that do have what is `current` for them
     no_lane,        // chunks_max
     // for all entities
     not_connected, // there is no such client
@@ -119,7 +120,7 @@ enum class WhyReason : u8 {
     behind,          // the client has it, but not its newest state. What that waits for: Why::cause
     current,         // the client has acknowledged the newest state
 };
-inline constexpr u32 why_reason_count = 25;
+inline constexpr u32 why_reason_count = 26;
 const char* to_string(WhyReason reason);
 
 /// How an entity goes with those that it is related to (ComponentBuilder::related).

@@ -87,6 +87,8 @@ void tie(ServerState& state, Chunk& chunk, u64 lanes, u32 root) {
 /// An entity that goes by itself: in no cluster, or apart from it.
 void place_alone(ServerState& state, u32 entity_idx) {
     const Slot& slot = state.slots[entity_idx];
+    if (slot.paused)
+        return;
     if (slot.place == no_slot) {
         if (slot.bound_tick == state.tick) // else it is homeless already
             move_alone(state, entity_idx);
@@ -252,7 +254,7 @@ void place_clusters(ServerState& state) {
     }
     std::sort(state.cluster_members.begin(), state.cluster_members.end()); // whichever worker found them
     for (const u32 entity_idx : state.cluster_members)
-        if (state.slots[entity_idx].entity_id)
+        if (state.slots[entity_idx].entity_id && !state.slots[entity_idx].paused)
             relink(state, entity_idx);
     state.cluster_members.clear();
     for (const u32 cluster : state.crowded_clusters)

@@ -135,13 +135,14 @@ u64 list_lasting(const ServerState& state, ClientState& client, WorkerState& wor
 }
 
 u64 visible_lanes(const ServerState& state, ClientState& client, WorkerState& worker, const ClientChunk& view, const Chunk& chunk) {
-    const u64 near = near_lanes(state, client, chunk, chunk.alive);
+    const u64 paused = paused_lanes(chunk); // who sees them goes on doing so, and nobody else
+    const u64 near = near_lanes(state, client, chunk, chunk.alive & ~paused);
     u64 mask = unhidden_lanes(state, client, chunk, near);
     if (chunk.ruled & mask)
         mask &= ~refused_lanes(client, chunk, mask);
     if (chunk.lasting & near)
-        return list_lasting(state, client, worker, view, chunk, near, mask);
-    return mask;
+        mask = list_lasting(state, client, worker, view, chunk, near, mask);
+    return mask | (view.visible & paused);
 }
 
 /// R4: what a difference in visibility means for one (client, chunk): of whole lanes, or of components of lanes that are `remasked`.

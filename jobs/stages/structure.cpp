@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace throng {
 
@@ -299,6 +300,13 @@ bool take_lane(ServerState& state, u32 entity_idx, Target target) {
     return true;
 }
 
+void set_paused(Chunk& chunk, u32 lane, bool paused) {
+    const u64 bit = u64(1) << lane;
+    chunk.paused = paused ? chunk.paused | bit : chunk.paused & ~bit;
+    chunk.orphaned &= ~bit;
+    chunk.paused_any = chunk.paused != 0;
+}
+
 void leave_lane(ServerState& state, u32 place) {
     if (place == no_slot)
         return;
@@ -306,6 +314,7 @@ void leave_lane(ServerState& state, u32 place) {
     if (chunk.clusters)
         untie(state, chunk, place % lane_count);
     chunk.alive &= ~(u64(1) << place % lane_count);
+    set_paused(chunk, place % lane_count, false);
     state.occupied_chunks -= chunk.alive == 0;
     InterestGrid::ChunkList& list = list_of(state, {chunk.spatial, chunk.cell});
     list.open = std::min(list.open, chunk.number);
@@ -357,7 +366,7 @@ void unbind(ServerState& state, u32 entity_idx) {
     Slot& slot = state.slots[entity_idx];
     if (state.relations.used())
         state.relations.remove(entity_idx);
-    leave_lane(state, slot.place);
+    leave_lane(state, slot.paused ? state.paused[entity_idx].place : slot.place);
     state.net_free.push_back(slot.net_id.index());
     if (slot.lasting) {
         state.lasting_ended.push_back(slot.net_id);
@@ -416,8 +425,8 @@ namespace {
 /// The entity has left its cell, or has got or lost its place in space.
 void move(ServerState& state, u32 entity_idx) {
     const Slot& slot = state.slots[entity_idx];
-    if (!slot.entity_id)
-        return; // unbound in this tick
+    if (!slot.entity_id || slot.paused)
+        return; // unbound or paused in this tick
     if (state.relations.used())
         if (const u32 cluster = state.relations.cluster_of(entity_idx);
             cluster != RelationGraph::none && !state.relations.too_large(cluster))
@@ -427,30 +436,155 @@ void move(ServerState& state, u32 entity_idx) {
 
 /// An entity became Lasting, or is so no longer: another one for clients, so that what one of them does with an entity that it loses sight
 /// of depends on its net id alone.
-void renew(ServerState& state, const StructureEvent& event) {
-    if (state.world.entity_at(event.entity_idx).entity_id != event.entity_id ||
-        state.world.dense_index(event.entity_idx, component_id<Replicated>()) == no_row)
+void renew(ServerState& state, u32 entity_idx, u64 entity_id) {
+    if (state.world.entity_at(entity_idx).entity_id != entity_id ||
+        state.world.dense_index(entity_idx, component_id<Replicated>()) == no_row)
         return; // it ends in this tick
-    state.unbound_alive.push_back(event.entity_id);
-    unbind(state, event.entity_idx);
-    bind(state, event.entity_idx, event.entity_id);
+    state.unbound_alive.push_back(entity_id);
+    unbind(state, entity_idx);
+    bind(state, entity_idx, entity_id);
 }
 
-void handle(ServerState& state, const StructureEvent& event, ComponentId replicated) {
+/// The component was given: + 1, two bits.
+void raise_counter(Chunk& chunk, u32 component, u64 bit) {
+    u64(&counter)[2] = chunk.counters[component];
+    counter[1] ^= counter[0] & bit;
+    counter[0] ^= bit;
+}
+
+// ---------------------------------------------------------------------------------------------------- paused entities
+// A paused entity keeps its lane, as the mirror has it, and its net id. Its slot has no place, so that mark and structure leave it alone.
+
+void pause(ServerState& state, u32 entity_idx) {
+    Slot& slot = state.slots[entity_idx];
+    const u32 place = std::exchange(slot.place, no_slot), lane = place % lane_count;
+    slot.paused = true;
+    state.paused.resize(std::max(state.paused.size(), state.slots.size()));
+    state.paused[entity_idx] = {no_slot, 0};
+    if (state.relations.used())
+        state.relations.remove(entity_idx); // it goes with nobody meanwhile
+    if (place == no_slot)
+        return;
+    Chunk& chunk = state.mirror.chunk(place / lane_count);
+    if (chunk.structural >> lane & 1)
+        return leave_lane(state, place); // nobody has been told that it is here
+    if (chunk.clusters)
+        untie(state, chunk, lane);
+    for (u32 c = 0; c < state.layout.component_count; ++c)
+        state.touched[chunk.number * state.layout.component_count + c] &= ~(u64(1) << lane);
+    state.fresh[place] = 0; // its row is written anew when it goes on
+    set_paused(chunk, lane, true);
+    state.paused[entity_idx].place = place;
+}
+
+/// Goes on as the same entity, wherever it is by now.
+void resume(ServerState& state, u32 entity_idx) {
+    Slot& slot = state.slots[entity_idx];
+    slot.place = state.paused[entity_idx].place;
+    slot.paused = false;
+    if (slot.place != no_slot) {
+        Chunk& chunk = state.mirror.chunk(slot.place / lane_count);
+        const u32 lane = slot.place % lane_count, denied = denied_at(state, slot.place);
+        set_paused(chunk, lane, false);
+        chunk.view_tick = state.tick;
+        rule_lane(state, entity_idx, slot.place);
+        pace_lane(state, entity_idx, slot.place);
+        own_lane(state, entity_idx, slot.place);
+        share_lane(state, entity_idx, slot.place);
+        scope_lane(state, entity_idx, slot.place);
+        set_denied(state, slot.place, denied_of(state, entity_idx));
+        take_once(state, entity_idx, state.paused[entity_idx].given | (denied & ~denied_at(state, slot.place)));
+        touch_lane(state, chunk, lane, true);
+    } else
+        slot.bound_tick = state.tick; // it gets a lane as if it were new
+    if (state.world.entity_at(entity_idx).entity_id != slot.entity_id)
+        return; // it ends in this tick
+    if (const i32 c = state.layout.lasting_component;
+        c >= 0 && (slot.lasting != (own_component<Lasting>(state, entity_idx) != nullptr) || (state.paused[entity_idx].given >> c & 1)))
+        return renew(state, entity_idx, slot.entity_id);
+    if (state.relations.used()) {
+        state.relations.add(entity_idx, slot.entity_id);
+        relink(state, entity_idx);
+    }
+    move(state, entity_idx);
+}
+
+/// Clients keep it. Nobody else gets its lane before they are gone.
+void orphan(ServerState& state, u32 entity_idx) {
+    Slot& slot = state.slots[entity_idx];
+    const u32 place = state.paused[entity_idx].place;
+    if (place == no_slot)
+        return unbind(state, entity_idx);
+    state.mirror.chunk(place / lane_count).orphaned |= u64(1) << place % lane_count;
+    state.orphans.push_back({place, slot.net_id.index()});
+    state.orphans_due = true;
+    slot = {};
+    --state.entity_count;
+}
+
+void release_orphans(ServerState& state) {
+    if (!std::exchange(state.orphans_due, false))
+        return;
+    u32 kept = 0;
+    for (const ServerState::Orphan& orphan : state.orphans) {
+        bool known = false;
+        for (u32 id = 0; id < state.clients.size() && !known; ++id)
+            if (const ClientChunk* view = find_client_chunk(state.clients[id], orphan.place / lane_count, 0))
+                known = view->known >> orphan.place % lane_count & 1;
+        if (known) {
+            state.orphans[kept++] = orphan;
+            continue;
+        }
+        leave_lane(state, orphan.place);
+        state.net_free.push_back(orphan.net_index);
+    }
+    state.orphans.resize(kept);
+}
+
+/// What the tick's end says of Paused comes first: nothing else that happened to the entity in the tick is told.
+void handle_pauses(ServerState& state, ComponentId paused) {
+    if (!state.world.pool_of(paused))
+        return;
+    for (const StructureEvent& event : state.world.structure_log()) {
+        if (event.kind == StructureEvent::Kind::destroyed || event.component != paused)
+            continue;
+        const Slot& slot = state.slots[event.entity_idx];
+        if (!event.entity_id || slot.entity_id != event.entity_id)
+            continue;
+        const bool alive = state.world.entity_at(event.entity_idx).entity_id == event.entity_id;
+        const bool wanted = alive ? own_component<Paused>(state, event.entity_idx) != nullptr : event.kind == StructureEvent::Kind::added;
+        if (wanted != slot.paused)
+            wanted ? pause(state, event.entity_idx) : resume(state, event.entity_idx);
+    }
+}
+
+/// The entity was given a component while it is paused: that counts, once.
+void note_given(ServerState& state, u32 entity_idx, i32 component) {
+    auto& [place, given] = state.paused[entity_idx];
+    for (i32 c = component; c >= 0; c = state.layout.next_of_type[c]) {
+        if (!(given >> c & 1) && place != no_slot)
+            raise_counter(state.mirror.chunk(place / lane_count), static_cast<u32>(c), u64(1) << place % lane_count);
+        given |= 1u << c;
+    }
+}
+
+void handle(ServerState& state, const StructureEvent& event, ComponentId replicated, ComponentId paused) {
     Slot& slot = state.slots[event.entity_idx];
     const bool bound = slot.entity_id == event.entity_id && event.entity_id != 0;
     if (event.kind == StructureEvent::Kind::destroyed) {
         if (bound)
-            unbind(state, event.entity_idx);
+            slot.paused ? orphan(state, event.entity_idx) : unbind(state, event.entity_idx);
         return;
     }
-    if (event.component == replicated) {
-        const bool wanted = state.world.entity_at(event.entity_idx).entity_id == event.entity_id &&
-                            state.world.dense_index(event.entity_idx, replicated) != no_row;
-        if (event.kind == StructureEvent::Kind::removed && bound) {
+    if (event.component == replicated || event.component == paused) {
+        const bool gives = (event.kind == StructureEvent::Kind::added) == (event.component == replicated);
+        const bool wanted = gives && state.world.entity_at(event.entity_idx).entity_id == event.entity_id &&
+                            state.world.dense_index(event.entity_idx, replicated) != no_row &&
+                            !own_component<Paused>(state, event.entity_idx);
+        if (event.kind == StructureEvent::Kind::removed && bound && event.component == replicated) {
             state.unbound_alive.push_back(event.entity_id);
             unbind(state, event.entity_idx);
-        } else if (event.kind == StructureEvent::Kind::added && !bound && wanted) {
+        } else if (!bound && wanted) {
             if (slot.entity_id)
                 unbind(state, event.entity_idx);
             bind(state, event.entity_idx, event.entity_id);
@@ -464,8 +598,13 @@ void handle(ServerState& state, const StructureEvent& event, ComponentId replica
         ask_rules(state, event.entity_idx);
     if (component < 0)
         return;
+    if (slot.paused) {
+        if (event.kind == StructureEvent::Kind::added)
+            note_given(state, event.entity_idx, component);
+        return;
+    }
     if (component == state.layout.lasting_component)
-        return renew(state, event);
+        return renew(state, event.entity_idx, event.entity_id);
     if (state.layout.related_components >> component & 1)
         relink(state, event.entity_idx);
     if (component == state.layout.spatial_component)
@@ -476,9 +615,7 @@ void handle(ServerState& state, const StructureEvent& event, ComponentId replica
     const u64 bit = u64(1) << slot.place % lane_count;
     for (i32 c = component; c >= 0; c = state.layout.next_of_type[c]) { // all of the type: rules decide which of them it is
         if (event.kind == StructureEvent::Kind::added) {
-            u64(&counter)[2] = chunk.counters[c]; // + 1, two bits
-            counter[1] ^= counter[0] & bit;
-            counter[0] ^= bit;
+            raise_counter(chunk, static_cast<u32>(c), bit);
             take_once(state, event.entity_idx, 1u << c);
         }
         state.touched[chunk.number * state.layout.component_count + static_cast<u32>(c)] |= bit;
@@ -529,7 +666,7 @@ void house_homeless(ServerState& state) {
     for (u32 i = 0; i < count; ++i) {
         const u32 entity_idx = state.homeless[i];
         const Slot& slot = state.slots[entity_idx];
-        if (!slot.entity_id || slot.place != no_slot)
+        if (!slot.entity_id || slot.place != no_slot || slot.paused)
             continue; // gone, or has a lane by now
         if (i >= homeless_tries_max) {
             state.homeless[kept++] = entity_idx;
@@ -563,6 +700,8 @@ void resolve_dangling(ServerState& state) {
         const Slot& target = state.slots[reference.target_idx];
         if (target.entity_id == reference.target_id) {
             Chunk& chunk = state.mirror.chunk(reference.place / lane_count);
+            if (paused_lanes(chunk) >> reference.place % lane_count & 1)
+                continue; // all of it is looked up when it goes on
             state.touched[chunk.number * state.layout.component_count + reference.component] |= u64(1) << reference.place % lane_count;
             touch_lane(state, chunk, reference.place % lane_count, false);
             take_once(state, chunk.entity_idx[reference.place % lane_count], 1u << reference.component);
@@ -595,16 +734,19 @@ void run_structure_stage(ServerState& state) {
     state.slots.resize(std::max<u32>(state.slots.size(), state.world.entity_slots()));
     state.bound_now.clear();
     state.unbound_alive.clear();
-    const ComponentId replicated = component_id<Replicated>();
+    const ComponentId replicated = component_id<Replicated>(), paused = component_id<Paused>();
     if (state.adopt_world) {
         state.adopt_world = false;
         state.world.clear_structure_log();
         const PoolBase& pool = *state.world.pool_of(replicated);
         for (u32 row = 0; row < pool.size(); ++row)
-            bind(state, pool.owner(row), state.world.entity_at(pool.owner(row)).entity_id);
+            if (!own_component<Paused>(state, pool.owner(row)))
+                bind(state, pool.owner(row), state.world.entity_at(pool.owner(row)).entity_id);
     }
+    handle_pauses(state, paused);
     for (const StructureEvent& event : state.world.structure_log())
-        handle(state, event, replicated);
+        handle(state, event, replicated, paused);
+    release_orphans(state);
     state.world.clear_structure_log();
 
     state.moves.clear();

@@ -47,8 +47,8 @@ void complete_item(ServerState& state, OutMessage& message) {
         const OutReference& reference = outbox.references[message.first_reference + r];
         ids[r] = reference.id;
         if (!ids[r])
-            if (const Slot* slot = state.slot_of(reference.entity); slot && slot->place != no_slot)
-                ids[r] = slot->net_id;
+            if (state.place_of(reference.entity) != no_slot)
+                ids[r] = state.slot_of(reference.entity)->net_id;
         state.typed.null_references += reference.entity && !ids[r];
     }
     message.item = outbox.items.size();
@@ -75,8 +75,8 @@ void address(ServerState& state, u32 index) {
         break;
     case To::Kind::observers:
         if (!message.departed)
-            if (const Slot* slot = state.slot_of(message.observed); slot && slot->place != no_slot)
-                observe(state, index, slot->place);
+            if (const u32 place = state.place_of(message.observed); place != no_slot)
+                observe(state, index, place);
         break;
     default:
         outbox.broad.push_back(index);
@@ -232,8 +232,8 @@ void find_departed_observers(ServerState& state) {
         if (message.target != To::Kind::observers || state.world.has<Replicated>(message.observed))
             continue;
         message.departed = true;
-        if (const Slot* slot = state.slot_of(message.observed); slot && slot->place != no_slot)
-            observe(state, i, slot->place);
+        if (const u32 place = state.place_of(message.observed); place != no_slot)
+            observe(state, i, place);
     }
     if (!outbox.any_observed)
         return;

@@ -241,7 +241,7 @@ Client::Impl::Shown Client::Impl::place_occupants(HeldChunk& chunk, const Staged
         }
         const Entity entity = index[record].entity;
         slot_of_lane[lane] = entity.entity_idx;
-        // The game must not destroy replicated entities. One that it did is left alone until the server takes it away too.
+        // One that the game has destroyed is left alone until the server takes it away too.
         if (!world.alive(entity)) [[unlikely]]
             dead |= u64(1) << lane;
     }

@@ -313,14 +313,17 @@ Error Client::send(TimeUs now) {
     return error;
 }
 
-Entity Client::entity(NetId id) const { return impl_->shown(id); }
+Entity Client::entity(NetId id) const {
+    const Entity shown = impl_->shown(id);
+    return impl_->world.alive(shown) ? shown : Entity{};
+}
 
 NetId Client::net_id(Entity entity) const {
     const Impl& impl = *impl_;
     if (!entity || entity.entity_idx >= impl.record_of_slot.size())
         return {};
     const u32 record = impl.record_of_slot[entity.entity_idx];
-    return record != no_record && impl.index[record].entity == entity ? impl.index[record].id : NetId{};
+    return record != no_record && impl.index[record].entity == entity && impl.world.alive(entity) ? impl.index[record].id : NetId{};
 }
 
 Tick Client::confirmed_tick(Entity entity) const {

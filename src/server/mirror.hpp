@@ -80,6 +80,7 @@ struct alignas(64) Chunk {
     bool headers_any : 1 = false;
     bool slow_any : 1 = false; // slow or waiting is not 0
     bool scoped_any : 1 = false; // has had a lane of which not all clients see the same
+    bool paused_any : 1 = false;
     bool spatial = false;
     u64 announced = 0; // lanes that clients are told of in this tick because they changed: dirty, but for those whose period is not over
     u64 earlier[history_max] = {}; // [a]: lanes that changed in the a ticks before dirty_tick
@@ -101,6 +102,8 @@ struct alignas(64) Chunk {
     u64 lasting = 0;            // lanes whose entity is Lasting
     u64 from_start = 0;         // of these, those that clients get in any case
     ChunkClusters* clusters = nullptr; // null until a lane is in a cluster
+    u64 paused = 0;             // lanes that stay as they are: their entity is Paused, or ended so; meaningful if paused_any
+    u64 orphaned = 0;           // of these, those whose entity has ended
     // what encoding a lane of this chunk cost, for deterministic size estimates (1/16 bytes a lane)
     u32 lane_cost = 0;
     u64 encoded_lanes = 0; // sums of this tick; atomic
@@ -266,6 +269,10 @@ inline u64 changed(const Chunk& chunk, Tick after, Tick until) {
 /// Whether changes that are sent every 2^period_log2 ticks are sent in this one. Chunks take turns.
 inline bool period_is_over(const Chunk& chunk, Tick tick, u32 period_log2) {
     return ((tick + chunk.number) & ((1u << period_log2) - 1)) == 0;
+}
+
+inline u64 paused_lanes(const Chunk& chunk) {
+    return chunk.paused_any ? chunk.paused : 0;
 }
 
 /// Lanes whose last change waits: nobody has been told.

@@ -131,9 +131,14 @@ u32 seen_components(const ServerState& state, const ClientState& client, const C
 u64 mask_lanes(const ServerState& state, ClientState& client, ClientChunk& view, const Chunk& chunk, u64 visible) {
     LaneMasks::Entry now[lane_count];
     u32 count = 0;
+    const u64 paused = paused_lanes(chunk);
     for (u64 left = visible & chunk.scopes->scoped; left; left &= left - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(left));
-        if (const u32 components = seen_components(state, client, chunk, lane); components != state.layout.plain())
+        if (paused >> lane & 1) { // as it is
+            for (const LaneMasks::Entry& entry : masks_of(client, view))
+                if (entry.place % lane_count == lane)
+                    now[count++] = entry;
+        } else if (const u32 components = seen_components(state, client, chunk, lane); components != state.layout.plain())
             now[count++] = {chunk.number * lane_count + lane, components};
     }
     const std::span<const LaneMasks::Entry> before = masks_of(client, view), after(now, count);

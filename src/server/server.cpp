@@ -28,7 +28,8 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       owner_connections(c.allocator), slow_chunks(c.allocator),
       relations(p.layout().related_count, Server::cluster_entities_max, c.allocator), cluster_members(c.allocator),
       crowded_clusters(c.allocator), former_chunks(c.allocator),
-      homeless(c.allocator), closing(c.allocator), overflowed(c.allocator), in_review(c.allocator), table_message(c.allocator),
+      homeless(c.allocator), paused(c.allocator), orphans(c.allocator), closing(c.allocator), overflowed(c.allocator),
+      in_review(c.allocator), table_message(c.allocator),
       outbox(c.allocator),
       dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator), client_counts(c.allocator),
       keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator),
@@ -67,6 +68,7 @@ void reset_client(ServerState& state, ClientId id) {
         --state.joined_count;
     for (const ClientChunk& view : client.chunks)
         --state.viewers[view.chunk];
+    state.orphans_due = true;
     leave_groups(state.outbox, id);
     forget_admission(state, id);
     client = ClientState(state.config.allocator);
@@ -79,10 +81,9 @@ void forget_closing(ServerState& state, ClientId id) {
             state.closing.erase_unordered(i--);
 }
 
-bool sees(const ClientState& client, const Slot& slot) {
-    const u32 chunk = slot.place / lane_count;
-    const ClientChunk* view = find_client_chunk(const_cast<ClientState&>(client), chunk, 0);
-    return view && (view->visible >> slot.place % lane_count & 1);
+bool sees(const ClientState& client, u32 place) {
+    const ClientChunk* view = find_client_chunk(const_cast<ClientState&>(client), place / lane_count, 0);
+    return view && (view->visible >> place % lane_count & 1);
 }
 
 namespace {
@@ -273,14 +274,15 @@ struct Receiver final : ServerBackendSink {
                 continue;
             const u32 entity_idx = id.index() < state.net_entities.size() ? state.net_entities[id.index()] : no_slot;
             const Slot* slot = entity_idx < state.slots.size() ? &state.slots[entity_idx] : nullptr;
-            const bool known = slot && slot->entity_id && slot->place != no_slot && slot->net_id == id;
+            const bool known = slot && slot->entity_id && slot->net_id == id;
             if (known)
                 references[r] = state.world.entity_at(entity_idx);
-            if (!known || references[r].entity_id != slot->entity_id) {
+            const u32 place = known ? state.place_of(references[r]) : no_slot;
+            if (place == no_slot) {
                 ++state.typed.dead_references;
                 return false;
             }
-            if (!sees(client, *slot)) {
+            if (!sees(client, place)) {
                 ++state.typed.unseen_references;
                 return false;
             }
@@ -302,6 +304,7 @@ Server::Server(World& world, const Protocol& protocol, ServerBackend& backend, S
     }
     world.pool<Replicated>();
     world.log_structure(component_id<Replicated>(), true);
+    world.log_structure(component_id<Paused>(), true);
     protocol.layout().rule_types.for_each([&](u32 id) { world.log_structure(static_cast<ComponentId>(id), true); });
     state_->adopt_world = true; // entities that are there already are bound in the first tick
 }
@@ -310,6 +313,7 @@ Server::~Server() {
     for (const ComponentInfo& info : state_->protocol.components())
         state_->world.log_structure(info.id, false);
     state_->world.log_structure(component_id<Replicated>(), false);
+    state_->world.log_structure(component_id<Paused>(), false);
     state_->layout.rule_types.for_each([&](u32 id) { state_->world.log_structure(static_cast<ComponentId>(id), false); });
     const Allocator allocator = state_->config.allocator;
     state_->~ServerState();
@@ -348,8 +352,7 @@ View Server::view(ClientId client) {
 }
 
 NetId Server::net_id(Entity entity) const {
-    const Slot* slot = state_->slot_of(entity);
-    return slot && slot->place != no_slot ? slot->net_id : NetId{};
+    return state_->place_of(entity) != no_slot ? state_->slot_of(entity)->net_id : NetId{};
 }
 
 Entity Server::cluster_root(Entity entity) const {
@@ -358,17 +361,17 @@ Entity Server::cluster_root(Entity entity) const {
 }
 
 bool Server::visible(ClientId client, Entity entity) const {
-    const Slot* slot = state_->slot_of(entity);
-    return slot && slot->place != no_slot && client < state_->clients.size() && sees(state_->clients[client], *slot);
+    const u32 place = state_->place_of(entity);
+    return place != no_slot && client < state_->clients.size() && sees(state_->clients[client], place);
 }
 
 bool Server::visible(ClientId id, Entity entity, ComponentId component) const {
     if (!visible(id, entity))
         return false;
-    const i32 index = registered_for(*state_, component, state_->slot_of(entity)->place);
+    const u32 place = state_->place_of(entity);
+    const i32 index = registered_for(*state_, component, place);
     if (index < 0)
         return false;
-    const u32 place = state_->slot_of(entity)->place;
     const ClientState& client = state_->clients[id];
     const ClientChunk* const view = find_client_chunk(const_cast<ClientState&>(client), place / lane_count, 0);
     return components_of(*state_, client, *view, place % lane_count) >> index & 1;
@@ -379,8 +382,9 @@ void Server::each_visible(ClientId client, void (*f)(void*, Entity), void* conte
         return;
     for (const ClientChunk& view : state_->clients[client].chunks) {
         const Chunk& chunk = state_->mirror.chunk(view.chunk);
+        const u64 shown = view.visible & ~chunk.orphaned;
         for (u32 lane = 0; lane < lane_count; ++lane)
-            if (view.visible >> lane & 1)
+            if (shown >> lane & 1)
                 f(context, state_->world.entity_at(chunk.entity_idx[lane]));
     }
 }

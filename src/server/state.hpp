@@ -27,6 +27,7 @@ struct Slot {
     i16 cell_a = 0, cell_b = 0; // cell coordinates, if spatial
     bool spatial = false;
     bool lasting = false, from_start = false; // by its Lasting, when it got its net id
+    bool paused = false; // no place as far as the stages are concerned: ServerState::paused has it
 };
 static_assert(sizeof(Slot) == 32);
 
@@ -318,6 +319,16 @@ struct ServerState {
     Array<u32> crowded_clusters; // those that found no chunk with room (chunks_max): tried again each tick
     Array<u32> former_chunks;    // those that have ChunkClusters::former
     Array<u32> homeless; // entity_idx of replicated entities without a lane (chunks_max): tried again each tick
+    struct PausedEntity {
+        u32 place; // its lane, or no_slot
+        u32 given; // components that it was given since
+    };
+    Array<PausedEntity> paused; // by entity_idx; meaningful if Slot::paused
+    struct Orphan {
+        u32 place, net_index;
+    };
+    Array<Orphan> orphans;    // lanes of entities that ended while they were paused, until no client has them
+    bool orphans_due = false; // some may have become free
     struct Closing {
         ClientId client;
         Tick at; // when it is disconnected; until then the reason travels
@@ -358,6 +369,11 @@ struct ServerState {
         return slot.entity_id == entity.entity_id ? &slot : nullptr;
     }
     const Slot* slot_of(Entity entity) const { return const_cast<ServerState*>(this)->slot_of(entity); }
+    /// The entity's lane, that of a paused one included; no_slot: it has none.
+    u32 place_of(Entity entity) const {
+        const Slot* slot = slot_of(entity);
+        return !slot ? no_slot : slot->paused ? paused[entity.entity_idx].place : slot->place;
+    }
     bool wide_cells() const;
     ClientTraffic& traffic(const ClientState& client) { return client_counts[static_cast<u32>(&client - clients.data())].traffic_at(tick); }
     bool denies(u32 component, u32 place) const {
@@ -479,8 +495,8 @@ inline u32 root_of(const ServerState& state, u32 entity_idx) {
     return chunk.entity_idx[chunk.clusters->root[slot.place % lane_count]];
 }
 ClientChunk* find_client_chunk(ClientState& client, u32 chunk, u32 hint);
-/// Whether the client is meant to see the entity in this slot, as of the last interest stage.
-bool sees(const ClientState& client, const Slot& slot);
+/// Whether the client is meant to see the entity in this lane, as of the last interest stage.
+bool sees(const ClientState& client, u32 place);
 /// Whether the client gets a message. See OutMessage.
 inline bool receives(const ClientState& client, const OutMessage& message) {
     const bool independent = message.layout->info->options.independent;

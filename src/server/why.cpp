@@ -13,6 +13,7 @@ const char* to_string(WhyReason reason) {
     constexpr const char* names[] = {
         "not alive",
         "not replicated",
+        "paused",
         "no lane: chunks_max",
         "the client is not connected",
         "the client has not joined",
@@ -66,6 +67,8 @@ bool view_was_set(const ServerState& state, const ClientState& client) {
 
 /// Of an entity that the last tick did not find visible.
 WhyReason Question::out_of_sight() const {
+    if (slot.paused)
+        return WhyReason::paused;
     if (chunk.spatial && !(view && near_lanes(state, client, chunk, bit)))
         return view_was_set(state, client) ? WhyReason::next_tick : sees_space(client) ? WhyReason::out_of_radius : WhyReason::no_view;
     if (!unhidden_lanes(state, client, chunk, bit))
@@ -106,7 +109,8 @@ void Question::answer(Why& why) const {
         return;
     }
     if (!(unacked(client, *view, chunk, state.tick) & bit)) {
-        why.reason = why.cause = WhyReason::current;
+        why.reason = WhyReason::current;
+        why.cause = slot.paused ? WhyReason::paused : WhyReason::current;
         return;
     }
     why.cause = view->pending & bit          ? unsent()
@@ -148,8 +152,11 @@ Why Server::why(Entity entity, ClientId id) const {
         return because(WhyReason::not_alive);
     const Slot* const slot = state.slot_of(entity);
     if (!slot)
-        return because(state.world.has<Replicated>(entity) ? WhyReason::next_tick : WhyReason::not_replicated);
-    if (slot->place == no_slot)
+        return because(!state.world.has<Replicated>(entity) ? WhyReason::not_replicated
+                       : state.world.has<Paused>(entity)    ? WhyReason::paused
+                                                            : WhyReason::next_tick);
+    const u32 place = state.place_of(entity);
+    if (place == no_slot)
         return because(WhyReason::no_lane);
     why.net_id = slot->net_id;
     if (state.relations.used())
@@ -162,9 +169,9 @@ Why Server::why(Entity entity, ClientId id) const {
     const ClientState& client = state.clients[id];
     if (!client.joined)
         return because(WhyReason::not_joined);
-    const u32 number = slot->place / lane_count;
+    const u32 number = place / lane_count;
     const ClientChunk* const view = find_client_chunk(const_cast<ClientState&>(client), number, 0);
-    const Question question{state, client, *slot, state.mirror.chunk(number), view, u64(1) << slot->place % lane_count};
+    const Question question{state, client, *slot, state.mirror.chunk(number), view, u64(1) << place % lane_count};
     question.answer(why);
     question.measure(why, entity.entity_idx);
     return why;
@@ -173,13 +180,13 @@ Why Server::why(Entity entity, ClientId id) const {
 Why Server::why(Entity entity, ClientId id, ComponentId component) const {
     Why why = this->why(entity, id);
     const ServerState& state = *state_;
-    const Slot* const slot = state.slot_of(entity);
-    const i32 index = registered_for(state, component, slot ? slot->place : no_slot);
+    const u32 place = state.place_of(entity);
+    const i32 index = registered_for(state, component, place);
     if (index < 0)
         why.reason = why.cause = WhyReason::not_registered;
     if (index < 0 || !why.visible)
         return why;
-    const u32 place = slot->place, lane = place % lane_count, bit = 1u << index;
+    const u32 lane = place % lane_count, bit = 1u << index;
     const ClientState& client = state.clients[id];
     const ClientChunk* const view = find_client_chunk(const_cast<ClientState&>(client), place / lane_count, 0);
     if (components_of(state, client, *view, lane) & bit)

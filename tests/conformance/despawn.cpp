@@ -36,6 +36,30 @@ TEST_CASE("despawn/with_relations") {
     CHECK(peer.client->stats().despawns == 2);
 }
 
+TEST_CASE("despawn/after_pause") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    const NetId id = net.server.net_id(e);
+    const Entity there = net.shown(peer, e);
+    net.world.add<Paused>(e);
+    net.world.destroy(e);
+    CHECK(net.state_bytes(10) == 0);
+    REQUIRE(peer.world->alive(there));
+    CHECK(peer.world->get<Health>(there)->hp == 1);
+    CHECK(peer.client->entity(id) == there);
+    CHECK(peer.client->net_id(there) == id);
+    const Entity next = net.world.spawn(Health{2, false}, Replicated{}); // in the same slot of the world, not in its lane
+    net.settle();
+    CHECK(net.hp(peer, next) == 2);
+    CHECK(peer.world->alive(there));
+    peer.world->destroy(there);
+    CHECK_FALSE(peer.client->entity(id));
+    CHECK(peer.client->net_id(there) == NetId{});
+    net.agree();
+}
+
 TEST_CASE("despawn/hidden_entity") {
     StateNet net;
     auto& peer = net.join();

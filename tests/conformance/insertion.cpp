@@ -150,6 +150,42 @@ TEST_CASE("insertion/marker_from_same_update") {
     CHECK(r.replaced(f)->value == 9);
 }
 
+TEST_CASE("insertion/after_pause") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    const Entity there = net.shown(peer, e);
+    net.world.add<Paused>(e);
+    net.world.add<Speed>(e, Speed{1, 0});
+    CHECK(net.state_bytes(10) == 0);
+    CHECK_FALSE(net.value<Speed>(peer, e));
+    net.world.remove<Paused>(e);
+    net.agree();
+    CHECK(net.shown(peer, e) == there);
+    REQUIRE(net.value<Speed>(peer, e));
+    CHECK(net.value<Speed>(peer, e)->x == doctest::Approx(1));
+}
+
+TEST_CASE("insertion/with_client_despawn") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    const NetId id = net.server.net_id(e);
+    peer.world->destroy(net.shown(peer, e));
+    CHECK_FALSE(peer.client->entity(id));
+    net.world.add<Speed>(e, Speed{1, 0});
+    net.settle();
+    CHECK(peer.world->entity_count() == 0); // no half an entity
+    net.server.view(peer.id).hide(e);
+    net.settle();
+    net.server.view(peer.id).show(e);
+    net.agree(); // shown anew, and whole
+    CHECK(net.hp(peer, e) == 1);
+    CHECK(net.value<Speed>(peer, e));
+}
+
 TEST_CASE("insertion/not_replicated") {
     StateNet net;
     auto& peer = net.join();

@@ -314,6 +314,41 @@ TEST_CASE("mutations/after_disconnect") {
     CHECK(net.hp(other, e) == 3);
 }
 
+TEST_CASE("mutations/after_pause") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    const Entity there = net.shown(peer, e);
+    net.world.add<Paused>(e);
+    net.world.mut<Health>(e)->hp = 2;
+    CHECK(net.state_bytes(5) == 0);
+    net.world.mut<Health>(e)->hp = 3;
+    CHECK(net.state_bytes(5) == 0);
+    CHECK(net.hp(peer, e) == 1);
+    net.world.remove<Paused>(e);
+    net.agree();
+    CHECK(net.hp(peer, e) == 3);
+    CHECK(net.shown(peer, e) == there);
+}
+
+TEST_CASE("mutations/with_client_despawn") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    const Entity other = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    peer.world->destroy(net.shown(peer, e));
+    net.world.mut<Health>(e)->hp = 2;
+    net.world.mut<Health>(other)->hp = 3;
+    net.settle();
+    CHECK(peer.world->entity_count() == 1);
+    CHECK_FALSE(net.shown(peer, e));
+    CHECK(net.hp(peer, other) == 3);
+    net.world.destroy(e);
+    net.agree();
+}
+
 TEST_CASE("mutations/hidden_entity") {
     StateNet net;
     auto& peer = net.join();

@@ -128,6 +128,40 @@ TEST_CASE("removal/confirm_history") {
     CHECK(told.only(there, tick));
 }
 
+TEST_CASE("removal/after_pause") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, Name{"a"}, Replicated{});
+    net.settle();
+    const Entity there = net.shown(peer, e);
+    net.world.add<Paused>(e);
+    net.world.remove<Health>(e);
+    net.world.remove<Speed>(e);
+    net.world.add<Speed>(e, Speed{2, 0});
+    CHECK(net.state_bytes(10) == 0);
+    CHECK(net.hp(peer, e) == 1);
+    net.world.remove<Paused>(e);
+    net.agree(); // the state counts, not when it came about
+    CHECK(net.shown(peer, e) == there);
+    CHECK_FALSE(net.value<Health>(peer, e));
+    CHECK(net.value<Speed>(peer, e)->x == doctest::Approx(2));
+    CHECK(net.value<Name>(peer, e)->text == "a");
+}
+
+TEST_CASE("removal/with_client_despawn") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, Replicated{});
+    net.settle();
+    peer.world->destroy(net.shown(peer, e));
+    net.world.remove<Health>(e);
+    net.settle();
+    CHECK(peer.world->entity_count() == 0);
+    CHECK_FALSE(net.shown(peer, e));
+    net.world.destroy(e);
+    net.agree();
+}
+
 TEST_CASE("removal/hidden_entity") {
     StateNet net;
     auto& peer = net.join();

@@ -128,6 +128,20 @@ TEST_CASE("spawn/after_started_replication") {
     CHECK(net.hp(peer, e) == 7);
 }
 
+TEST_CASE("spawn/with_pause") {
+    StateNet net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.world.add<Paused>(e);
+    CHECK(net.state_bytes(10) == 0);
+    CHECK(peer.world->entity_count() == 0);
+    CHECK_FALSE(net.server.net_id(e));
+    net.world.mut<Health>(e)->hp = 2;
+    net.world.remove<Paused>(e);
+    net.agree();
+    CHECK(net.hp(peer, e) == 2);
+}
+
 TEST_CASE("spawn/visibility_gain") {
     StateNet net;
     auto& peer = net.join();

@@ -359,6 +359,10 @@ TEST_SUITE("guide") {
         const Entity tower = world.spawn(Position{5, 0, 0}, Lasting{}, Replicated{});
         const Entity portal = world.spawn(Position{9, 0, 0}, Lasting{.from_start = true}, Replicated{});
         // [/lasting]
+        // [paused]
+        world.add<Paused>(tower);    // a scene is being set up: clients keep it as it was
+        world.remove<Paused>(tower); // it goes on as the same entity
+        // [/paused]
         REQUIRE(protocol.finish() == Error::none);
         LoopbackNetwork network({.seed = 3});
         Server server(world, protocol, network.server());

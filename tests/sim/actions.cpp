@@ -75,6 +75,7 @@ void Actions::despawn(std::size_t index) {
     all_[index] = all_.back();
     all_.pop_back();
     trace("despawn", entity);
+    world_.remove<Paused>(entity); // else clients keep it
     world_.destroy(entity);
     dead_.push_back(entity);
     if (dead_.size() > 8)

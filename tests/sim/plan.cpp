@@ -114,6 +114,7 @@ Plan::Plan(u64 s) : seed(s) {
     multiplexed = Random(seed ^ 0x3417).chance(0.3);
     userdata = Random(seed ^ 0xda7a).chance(0.3);
     asks_host = Random(seed ^ 0xa5c0).chance(0.3); // of its own: other seeds draw what they drew without it
+    pause_chance = Random(seed ^ 0x9a05).pick({0.0, 0.0, 0.2, 1.0});
     ruled_chance = Random(seed ^ 0x2d1e).pick({0.0, 0.05, 0.3, 1.0});
     bond_chance = random.pick({0.0, 0.1, 0.3, 1.0});
     scope_chance = Random(seed ^ 0x5c09).pick({0.0, 0.1, 1.0, 1.0});

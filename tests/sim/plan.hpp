@@ -60,6 +60,7 @@ struct Plan {
     throng::u32 batch_max = 8;     // of hide, show, change
     double rule_chance = 0;        // a tick: a VisibleTo is set, changed or taken away, or a client's layers change
     double lasting_chance = 0;     // a tick: an entity becomes Lasting, or is so no longer
+    double pause_chance = 0;       // a tick: some entities are paused or go on
     double listing_chance = 0;     // a tick: a client's list of entities begins anew, of hidden or of shown ones
     bool multiplexed = false;      // the world is one of several over the connections; the others are not open
     bool userdata = false;         // each tick has its own

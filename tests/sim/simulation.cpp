@@ -37,7 +37,8 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
     : protocol_(protocol), function_rules_(protocol), compare_rules_(protocol), options_(options),
       plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
       rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218), scopes_(seed ^ 0x5c09e),
-      verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), world_({.block_rows = 64}), network_(plan_.network),
+      verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), pauses_(seed ^ 0x9a05),
+      world_({.block_rows = 64}), network_(plan_.network),
       server_(world_, protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
       actions_(plan_, random_, world_), ruled_(seed ^ 0x2d1e, world_), verifier_(protocol, world_, server_) {
     make_rules(function_rules_, compare_rules_);
@@ -190,6 +191,23 @@ void Simulation::random_lasting() {
         world_.remove<Lasting>(entity);
     else if (!world_.has<Lasting>(entity))
         world_.add<Lasting>(entity, Lasting{.from_start = lists_.chance(0.3)});
+}
+
+/// Entities are paused, go on, or both in one tick.
+void Simulation::random_pause() {
+    for (u32 left = 1 + pauses_.below(4); left > 0; --left) {
+        const u32 slot = pauses_.below(std::max(1u, world_.entity_slots()));
+        const Entity entity = slot < world_.entity_slots() ? world_.entity_at(slot) : Entity{};
+        if (!world_.alive(entity) || entity == server_.resource_entity())
+            continue;
+        const bool paused = world_.remove<Paused>(entity);
+        if (!paused || pauses_.chance(0.2))
+            world_.add<Paused>(entity);
+        if (!paused && pauses_.chance(0.1))
+            world_.remove<Paused>(entity);
+        if (options_.trace)
+            std::printf("          world: %s slot %u\n", world_.has<Paused>(entity) ? "pause" : "resume", entity.entity_idx);
+    }
 }
 
 /// How often changes of an entity are sent, to all or to one client.
@@ -387,6 +405,8 @@ void Simulation::tick(bool faults) {
             random_listing();
         if (lists_.chance(plan_.lasting_chance))
             random_lasting();
+        if (pauses_.chance(plan_.pause_chance))
+            random_pause();
         if (priorities_.chance(plan_.priority_chance))
             random_priority();
         if (bonds_.chance(plan_.bond_chance))
@@ -509,7 +529,7 @@ void Simulation::check_promises() {
             continue;
         if (peer->focus) {
             const Place* place = world_.get<Place>(peer->focus);
-            if (!place || !server_.net_id(peer->focus))
+            if (!place || !server_.net_id(peer->focus) || world_.has<Paused>(peer->focus))
                 continue; // the last place is kept
             peer->at[0] = std::clamp(static_cast<double>(place->x), -map_edge, map_edge);
             peer->at[1] = std::clamp(static_cast<double>(place->z), -map_edge, map_edge);
@@ -600,6 +620,12 @@ void Simulation::heal() {
     find_seats();
     while (peers_.size() < std::min(std::max(1u, plan_.clients_max - 1), plan_.server.clients_max)) // some come late
         join(false);
+    bool resumed = false;
+    for (u32 slot = 0; slot < world_.entity_slots(); ++slot)
+        if (const Entity entity = world_.entity_at(slot); world_.alive(entity))
+            resumed |= world_.remove<Paused>(entity);
+    for (u32 i = 0; resumed && i < 4; ++i) // one that is Lasting again is shown first, and hidden then
+        tick(false);
     still_since_ = server_.current_tick() + 1;
     for (auto& peer : peers_)
         if (options_.sabotage == Kind::stale && peer->joined && !frozen_)

@@ -187,6 +187,13 @@ void Truth::record(const World& world, const Server& server, bool torn) {
             return;
         }
         entity_ids_[id.value] = entity.entity_id;
+        if (world.has<Paused>(entity)) { // as it was
+            if (const EntityTruth* before = find(server.current_tick() - 1, id)) {
+                now[id.value] = *before;
+                now[id.value].cluster = 0;
+            }
+            return;
+        }
         EntityTruth& truth = now[id.value];
         const Ruled ruled = choose(world, entity, id);
         truth.fingerprint = fingerprint(world, entity, &ruled);
