@@ -27,15 +27,18 @@ def run(program, *arguments):
 
 
 def verified(program):
-    code, last, out, err = run(program, *SMALL, '--seconds', '2')
+    code, last, out, err = run(program, *SMALL, '--seconds', '4')
     match = VERIFIED.match(last)
     check(code == 0 and match, 'exit 0 and VERIFIED', out + err)
-    check(match.group(1) == '8' and match.group(4) == '40', '8 clients and 40 ticks', last)
+    check(match.group(1) == '8' and match.group(4) == '80', '8 clients and 80 ticks', last)
     check('\x1b' not in out, 'no escape sequences in plain lines', out)
     rows = [line for line in out.splitlines() if re.search(r' s +\d+% tick [\d.]+ ms \[acks ', line)]
     check(len(rows) >= 2, 'a line about once a second', out)
     for word in ('pairs', 'bytes/client/s', 'bytes/pair', 'ns/pair', 'shared', 'zstd', 'compression', 'loss', 'baseline age'):
         check(all(word in row for row in rows), word + ' in each line', out)
+    check(re.search(r' [1-9]\d* passengers in [1-9]\d* rides; horns: [1-9]\d* sent, [1-9]\d* heard by the server, [1-9]\d* by clients', out),
+          'passengers and horns', out)
+    check('7 clients and 1 later' in out, 'a late joiner', out)
     check(re.search(r'loss [1-9]|loss 0\.[1-9]', rows[-1]), 'the links lose packets', rows[-1])
 
 

@@ -191,8 +191,14 @@ void Display::summary(const Options& options, const Session& session, const Wind
                  grouped(f.pairs).c_str(), session.mean_visible(), grouped(f.bytes_per_client_s).c_str(), f.bytes_per_pair, f.ns_per_pair));
     line(text_of("     shared %.0f %%, zstd %.0f %%, compression %.1fx, loss %.1f %% down %.1f %% up, baseline age %.1f ticks", f.shared,
                  f.zstd, f.compression, f.loss_down, f.loss_up, f.baseline_age));
-    static constexpr const char* limit_names[] = {"chunks",   "records", "backend_refused", "budget", "opaque",
-                                                  "oversize", "net_ids", "position",        "clients"};
+    const Horn horn = session.horn();
+    const auto number = [](u64 value) { return static_cast<unsigned long long>(value); };
+    line(text_of("     %u passengers in %llu rides; horns: %llu sent, %llu heard by the server, %llu by clients",
+                 session.passengers().riding(), number(session.passengers().rides()), number(horn.sent), number(horn.heard_by_server),
+                 number(horn.heard_by_clients)));
+    static constexpr const char* limit_names[] = {"chunks",  "records",  "backend_refused", "budget",        "opaque",
+                                                  "oversize", "net_ids", "position",        "clients",       "typed_backlog",
+                                                  "typed_receive", "lasting", "clusters"};
     std::string reached;
     for (u32 bit = 0; bit < std::size(limit_names); ++bit)
         if (whole.sums.limits >> bit & 1)

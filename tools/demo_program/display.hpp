@@ -2,6 +2,7 @@
 // What the demo prints: progress lines, the live table and the summary. A terminal is updated in place, anything else gets
 // plain lines.
 #include "tools/demo_program/session.hpp"
+#include "tools/demo_program/text.hpp"
 #include <cstdio>
 #include <string>
 
@@ -44,11 +45,6 @@ private:
 
 /// "12,345".
 std::string grouped(double value);
-std::string text_of(const char* pattern, auto... values) {
-    char line[512];
-    std::snprintf(line, sizeof line, pattern, values...);
-    return line;
-}
 
 /// The run as an object of bench.schema.json, in a file of the same form; false if it cannot be written.
 bool write_json(const Options& options, Session& session, const Window& whole);

@@ -67,6 +67,8 @@ Window run(const Options& options, Session& session, Display& display) {
     for (u64 tick = 0; tick < ticks && !interrupted; ++tick) {
         if (options.sabotage == throng_verify::Kind::stale && tick == ticks / 2)
             session.cut_off();
+        if (tick == ticks / 2)
+            session.connect_late();
         window.sums += session.step();
         due_ns += tick_ns;
         u64 now_ns = wall_ns();
@@ -144,8 +146,8 @@ int demo_main(const Options& options) {
     display.begin_step("server and clients");
     if (const std::string problem = session.open(); !problem.empty())
         return bad_input(problem);
-    display.end_step(text_of("%s clients, loss %.3g %%, round trip %.3g ms, jitter %.3g ms, radius %.3g m, %s with %u worker%s",
-                             grouped(options.clients).c_str(), options.loss_percent, options.rtt_ms, options.jitter_ms, options.radius_m,
+    display.end_step(text_of("%s clients and %s later, loss %.3g %%, round trip %.3g ms, jitter %.3g ms, radius %.3g m, %s with %u worker%s",
+                             grouped(session.clients()).c_str(), grouped(options.clients - session.clients()).c_str(), options.loss_percent, options.rtt_ms, options.jitter_ms, options.radius_m,
                              to_string(options.executor), options.workers, options.workers == 1 ? "" : "s"));
 
     const Window whole = run(options, session, display);
@@ -160,7 +162,7 @@ int demo_main(const Options& options) {
     const bool drained = session.drain([&](u32 tick) {
         drain_ticks = tick;
         display.passing(text_of("loss off, world still: tick %u, %u of %u clients settled ...", tick, session.settled_clients(),
-                                options.clients));
+                                session.clients()));
         return true;
     });
     display.end_step(
@@ -173,7 +175,7 @@ int demo_main(const Options& options) {
     if (!verdict)
         return failed(display, verdict.name, verdict.text);
     const auto number = [](u64 value) { return static_cast<unsigned long long>(value); };
-    display.line(text_of("VERIFIED clients=%u entities=%llu components=%llu ticks=%llu", options.clients, number(verdict.entities),
+    display.line(text_of("VERIFIED clients=%u entities=%llu components=%llu ticks=%llu", session.clients(), number(verdict.entities),
                          number(verdict.components), number(whole.sums.ticks)));
     return 0;
 }

@@ -1,4 +1,5 @@
 #include "tools/demo_program/session.hpp"
+#include "tools/demo_program/text.hpp"
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -15,7 +16,7 @@ u64 read_clock(clockid_t clock) {
 }
 
 constexpr u32 hash_every_ticks = 10;
-constexpr u64 promise_looks_max = 50'000'000; // about a second
+constexpr u64 promise_looks_max = 20'000'000; // about a second
 
 ProtocolConfig protocol_config() {
     ProtocolConfig config;
@@ -49,6 +50,7 @@ Sums& Sums::operator+=(const Sums& other) {
     pairs += other.pairs, sent_lanes += other.sent_lanes, keys += other.keys, encodes += other.encodes;
     bytes += other.bytes, payload_bytes += other.payload_bytes, shared_bytes += other.shared_bytes, zstd_bytes += other.zstd_bytes;
     baseline_age += other.baseline_age, delta_sections += other.delta_sections;
+    unseen_honks += other.unseen_honks;
     hashes_equal += other.hashes_equal, hashes_different += other.hashes_different;
     client_bytes_max = std::max(client_bytes_max, other.client_bytes_max);
     limits |= other.limits;
@@ -78,21 +80,48 @@ struct Session::Peer {
     std::unique_ptr<World> world;
     std::unique_ptr<Client> client;
     Entity followed = {};
+    NetId own_vehicle;           // what its game has been told
     u64 hash_reports_before = 0; // the drain
+    u64 honks_sent = 0, honks_heard = 0;
+
+    void handle(const Honked&, const Sender&) { ++honks_heard; }
+};
+
+/// What clients are dealt out to, and what a worker that has the group uses.
+struct Session::Group {
+    explicit Group(const Protocol& protocol) : scratch(protocol) {}
+    ClientScratch scratch;
+    SeatCount seats;
+    std::string torn; // the first client that showed a vehicle with the wrong number of passengers
+    u64 cpu_ns = 0;
+};
+
+/// The server's end of the horns.
+struct Session::Horns {
+    Server& server;
+    u64 heard = 0;
+
+    void handle(const Honk& honk, const Sender&) {
+        ++heard;
+        (void)server.send_message(To::observers(honk.vehicle), Honked{honk.vehicle});
+    }
 };
 
 Session::Session(const Options& options, const scenarios::Trace& trace, Executor& executor)
-    : options_(options), executor_(executor), traffic_(trace, options.entities, options.seed, tick_hz), protocol_(protocol_config()) {}
+    : options_(options), executor_(executor), traffic_(trace, options.entities, options.seed, tick_hz), passengers_(traffic_, options.seed),
+      protocol_(protocol_config()) {}
 
 Session::~Session() = default;
 
 void Session::populate() {
     traffic_.populate(world_, executor_);
+    passengers_.step(world_);
     entities_ = traffic_.entity_count();
 }
 
 std::string Session::open() {
     add_components(protocol_);
+    add_passengers(protocol_);
     if (protocol_.finish() != Error::none)
         return protocol_.problem();
     LoopbackConfig network_config;
@@ -111,23 +140,30 @@ std::string Session::open() {
     if (server_->valid() != Error::none)
         return server_->problem();
 
+    horns_ = std::make_unique<Horns>(Horns{*server_});
+    (void)server_->set_handlers(handlers<Honk>(*horns_));
+
     const u32 groups = std::min(options_.clients, executor_.worker_count() * 4);
     for (u32 g = 0; g < groups; ++g)
-        scratches_.push_back(std::make_unique<ClientScratch>(protocol_));
-    group_cpu_ns_.resize(groups);
+        groups_.push_back(std::make_unique<Group>(protocol_));
+    connect(options_.clients - (options_.clients > 1 ? std::max(1u, options_.clients / late_share) : 0));
+    return {};
+}
+
+void Session::connect(u32 count) {
     const LinkConfig link = link_of(options_);
-    for (u32 i = 0; i < options_.clients; ++i) {
+    while (peers_.size() < count) {
         auto peer = std::make_unique<Peer>();
         peer->id = network_->connect(link);
         WorldOptions small;
         small.block_rows = 64;
         peer->world = std::make_unique<World>(small);
-        ClientConfig client_config;
-        client_config.scratch = scratches_[i % groups].get();
-        peer->client = std::make_unique<Client>(*peer->world, protocol_, network_->client(peer->id), client_config);
+        ClientConfig config;
+        config.scratch = &groups_[peers_.size() % groups_.size()]->scratch;
+        peer->client = std::make_unique<Client>(*peer->world, protocol_, network_->client(peer->id), config);
+        (void)peer->client->set_handlers(handlers<Honked>(*peer));
         peers_.push_back(std::move(peer));
     }
-    return {};
 }
 
 /// Keeps the view on the vehicle; where it has left, the view stays until another one takes its place.
@@ -138,11 +174,30 @@ void Session::aim(Peer& peer) {
     if (!entity || entity == peer.followed)
         return;
     server_->view(peer.id).follow(entity, {options_.radius_m});
+    if (const OwnedBy* owned = world_.get<OwnedBy>(peer.followed); owned && owned->client == peer.id) {
+        world_.remove<OwnedBy>(peer.followed);
+        world_.remove<Purse>(peer.followed);
+    }
+    if (!world_.has<OwnedBy>(entity)) { // another client may follow it, too
+        world_.add<OwnedBy>(entity, OwnedBy{peer.id});
+        world_.add<Purse>(entity);
+    }
     peer.followed = entity;
 }
 
-void Session::run_clients() {
-    const u32 groups = static_cast<u32>(scratches_.size());
+/// Once in two seconds, at another tick than its neighbours, a client that knows its vehicle sounds the horn at the one ahead.
+void Session::honk(Peer& peer) const {
+    constexpr u32 period_ticks = 2 * tick_hz;
+    if ((totals_.ticks + peer.id) % period_ticks != 0)
+        return;
+    const Follows* const follows = peer.world->get<Follows>(peer.client->entity(peer.own_vehicle));
+    if (follows && follows->leader && peer.client->send_message(Honk{follows->leader}) == Error::none)
+        ++peer.honks_sent;
+}
+
+/// Also looks at one client of each group for torn clusters.
+void Session::run_clients(bool moving) {
+    const u32 groups = static_cast<u32>(groups_.size());
     for_ranges(executor_, groups, 1, [&](u32 begin, u32 end, u32) {
         for (u32 group = begin; group < end; ++group) {
             const u64 start = thread_cpu_ns();
@@ -151,9 +206,18 @@ void Session::run_clients() {
                     continue;
                 // Errors are counted by the client; what they did to its world is for the check at the end to say.
                 (void)peers_[i]->client->receive(now_us_);
+                if (moving)
+                    honk(*peers_[i]);
                 (void)peers_[i]->client->send(now_us_);
             }
-            group_cpu_ns_[group] = thread_cpu_ns() - start;
+            Group& own = *groups_[group];
+            own.cpu_ns = thread_cpu_ns() - start;
+            const std::size_t members = (peers_.size() + groups - 1 - group) / groups; // none, while the late ones are missing
+            if (members == 0 || !own.torn.empty())
+                continue;
+            const Peer& peer = *peers_[group + now_us_ / tick_us % members * groups];
+            if (const std::string torn = own.seats.check(*peer.world); !torn.empty())
+                own.torn = text_of("client %u: %s", peer.id, torn.c_str());
         }
     });
 }
@@ -162,12 +226,16 @@ const Sums& Session::advance(bool moving) {
     now_us_ += tick_us;
     server_->receive(now_us_);
     const u64 start = wall_ns();
-    if (moving)
+    if (moving) {
         traffic_.step(world_, executor_);
+        passengers_.step(world_);
+    }
     const u64 moved = wall_ns();
-    for (const auto& peer : peers_)
+    for (const auto& peer : peers_) {
         if (moving || !peer->followed) // who joins late still gets a view
             aim(*peer);
+        peer->own_vehicle = server_->net_id(peer->followed);
+    }
     const TickReport& report = server_->tick(now_us_);
     last_ = sums_of(report);
     last_.world_wall_ns = moved - start;
@@ -175,10 +243,11 @@ const Sums& Session::advance(bool moving) {
     if (report.encodes != report.keys && unequal_encodes_tick_ == 0)
         unequal_encodes_tick_ = report.tick, unequal_encodes_ = report.encodes, unequal_keys_ = report.keys;
     const u64 clients_start = wall_ns();
-    run_clients();
+    run_clients(moving);
     last_.clients_wall_ns = wall_ns() - clients_start;
-    for (const u64 ns : group_cpu_ns_)
-        last_.clients_cpu_ns += ns;
+    for (const auto& group : groups_)
+        last_.clients_cpu_ns += group->cpu_ns;
+    last_.unseen_honks = report.typed.unseen_references + report.typed.dead_references;
     (moving ? totals_ : drain_totals_) += last_;
     if (moving) {
         u64 busiest_ns = 0;
@@ -252,6 +321,42 @@ std::string Session::first_difference(throng_verify::Verifier& verifier, std::st
     return {};
 }
 
+/// Passengers go with their vehicle, at any time and on any client.
+std::string Session::torn_cluster() {
+    for (const auto& group : groups_)
+        if (!group->torn.empty())
+            return group->torn;
+    for (const auto& peer : peers_)
+        if (const std::string torn = groups_[0]->seats.check(*peer->world); !torn.empty())
+            return text_of("client %u: %s", peer->id, torn.c_str());
+    return {};
+}
+
+Horn Session::horn() const {
+    Horn sums;
+    for (const auto& peer : peers_) {
+        sums.sent += peer->honks_sent;
+        sums.heard_by_clients += peer->honks_heard;
+    }
+    sums.heard_by_server = horns_->heard;
+    sums.unseen = totals_.unseen_honks + drain_totals_.unseen_honks;
+    return sums;
+}
+
+/// Each one sent has arrived, or named a vehicle that the client did not see any more; and so back.
+std::string Session::lost_honk() const {
+    const auto number = [](u64 value) { return static_cast<unsigned long long>(value); };
+    if (const Horn sums = horn(); sums.heard_by_server + sums.unseen != sums.sent)
+        return text_of("clients have sent %llu, the server has heard %llu and %llu named what the client did not see", number(sums.sent),
+                       number(sums.heard_by_server), number(sums.unseen));
+    for (const auto& peer : peers_) {
+        const u64 sent = server_->messages_sent<Honked>(peer->id), received = peer->client->stats().typed.received;
+        if (sent != received)
+            return text_of("client %u: the server has sent %llu, %llu have arrived", peer->id, number(sent), number(received));
+    }
+    return {};
+}
+
 u64 Session::components_shown() const {
     u64 count = 0;
     for (const auto& peer : peers_)
@@ -294,6 +399,12 @@ Verdict Session::verify(bool drained) {
         verdict.name = "encodes";
         std::snprintf(line, sizeof line, "tick %llu: %llu encodes of %llu distinct keys", number(unequal_encodes_tick_),
                       number(unequal_encodes_), number(unequal_keys_));
+    } else if (verdict.text = torn_cluster(); !verdict.text.empty()) {
+        verdict.name = "torn";
+        return verdict;
+    } else if (verdict.text = lost_honk(); !verdict.text.empty()) {
+        verdict.name = "message";
+        return verdict;
     } else if (verdict.entities == 0) {
         verdict.name = "empty";
         std::snprintf(line, sizeof line, "no client sees an entity: nothing was compared");

@@ -5,7 +5,7 @@
 #include "throng/loopback.hpp"
 #include "throng/server.hpp"
 #include "tools/demo_program/options.hpp"
-#include "tools/demo_program/traffic.hpp"
+#include "tools/demo_program/passengers.hpp"
 #include <array>
 #include <memory>
 
@@ -29,6 +29,7 @@ struct Sums {
     u64 payload_bytes = 0, shared_bytes = 0, zstd_bytes = 0;
     u64 baseline_age = 0, delta_sections = 0;
     u64 hashes_equal = 0, hashes_different = 0;
+    u64 unseen_honks = 0;                      // that named a vehicle which the client did not see any more, or which was gone
     u32 client_bytes_max = 0;
     u32 limits = 0;
 
@@ -36,6 +37,11 @@ struct Sums {
     double per_tick(u64 sum) const { return ticks ? static_cast<double>(sum) / static_cast<double>(ticks) : 0; }
 };
 inline double ratio(u64 part, u64 whole) { return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0; }
+
+/// Horns, in all.
+struct Horn {
+    u64 sent = 0, heard_by_server = 0, unseen = 0, heard_by_clients = 0;
+};
 
 /// What a check says: `name` is empty when all is well.
 struct Verdict {
@@ -51,8 +57,10 @@ public:
     ~Session();
 
     void populate(); // the vehicles
-    /// Server and clients. Empty, or what is wrong.
+    /// Server and clients, but those that join late. Empty, or what is wrong.
     std::string open();
+    /// The late ones, a tenth of all.
+    void connect_late() { connect(options_.clients); }
     /// One tick: the world moves, the server replicates, the clients apply. The figures are of this tick alone.
     const Sums& step() { return advance(true); }
 
@@ -86,16 +94,26 @@ public:
     u32 chunks() const { return chunks_; }
     throng::LinkCounters link_totals(throng::Direction direction) const { return network_->totals(direction); }
     double mean_visible() const; // entities that a client shows, on average
+    u32 clients() const { return static_cast<u32>(peers_.size()); } // those connected
+    const Passengers& passengers() const { return passengers_; }
+    Horn horn() const;
 
 private:
     struct Peer;
+    struct Group;
+    struct Horns;
+    static constexpr u32 late_share = 10;
     static constexpr u32 none = 0xffffffffu;
 
     const Sums& advance(bool moving);
     void begin_drain();
     bool drained() const;
     void aim(Peer& peer);
-    void run_clients();
+    void connect(u32 count);
+    void honk(Peer& peer) const;
+    void run_clients(bool moving);
+    std::string torn_cluster();
+    std::string lost_honk() const;
     std::string spoil();
     std::string first_difference(throng_verify::Verifier& verifier, std::string& name);
     u64 components_shown() const;
@@ -103,13 +121,14 @@ private:
     Options options_;
     throng::Executor& executor_;
     Traffic traffic_;
+    Passengers passengers_;
     throng::Protocol protocol_;
     throng::World world_;
     std::unique_ptr<throng::LoopbackNetwork> network_;
     std::unique_ptr<throng::Server> server_;
+    std::unique_ptr<Horns> horns_;
     // Clients are dealt out to groups; a group runs on one worker at a time and shares one scratch.
-    std::vector<std::unique_ptr<throng::ClientScratch>> scratches_ = {};
-    std::vector<u64> group_cpu_ns_ = {};
+    std::vector<std::unique_ptr<Group>> groups_;
     std::vector<std::unique_ptr<Peer>> peers_;
     throng::TimeUs now_us_ = 0;
     Sums last_ = {}, totals_ = {}, drain_totals_ = {};

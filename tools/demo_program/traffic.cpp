@@ -77,6 +77,7 @@ std::span<const std::byte> label_dictionary() {
 void add_components(throng::Protocol& protocol) {
     scenarios::add_components(protocol);
     protocol.component<Follows>("follows").field(&Follows::leader);
+    protocol.component<Seats>("seats").field(&Seats::taken);
     protocol.opaque<Label>("label", Label::bytes_max, write_label, read_label);
 }
 
@@ -88,15 +89,16 @@ Traffic::Traffic(const scenarios::Trace& trace, u32 entity_count, u64 seed, u32 
 }
 
 throng::Entity Traffic::followed(u32 client, u32 clients) const {
-    const u32 slots = motion_.tiles().slot_count();
-    return client % 3 == 0 ? motion_.followed(client, clients) : entity_of(client % slots);
+    const u32 slots = slot_count();
+    return client % 3 == 0 ? motion_.followed(client, clients) : vehicle(client % slots);
 }
 
 /// Gives those who came in this tick their own components.
 void Traffic::dress(throng::World& world) {
     for (const u32 slot : motion_.tiles().came()) {
-        const throng::Entity entity = entity_of(slot);
+        const throng::Entity entity = vehicle(slot);
         world.add<Follows>(entity);
+        world.add<Seats>(entity);
         world.add<Label>(entity, make_label(Random::at(seed_, stream_label, labels_made_++)));
     }
 }
@@ -104,6 +106,7 @@ void Traffic::dress(throng::World& world) {
 void Traffic::populate(throng::World& world, throng::Executor& executor) {
     motion_.populate(world, executor);
     world.reserve<Follows>(motion_.tiles().slot_count());
+    world.reserve<Seats>(motion_.tiles().slot_count());
     world.reserve<Label>(motion_.tiles().slot_count());
     dress(world);
     build_grid();
@@ -123,10 +126,10 @@ void Traffic::step(throng::World& world, throng::Executor& executor) {
 
 /// A vehicle changes its destination about every two minutes.
 void Traffic::relabel(throng::World& world) {
-    const u32 slots = motion_.tiles().slot_count();
+    const u32 slots = slot_count();
     Random random = Random::at(seed_, stream_relabel, tick_);
     for (u32 i = 0; i < slots / 2400 + (random.below(2400) < slots % 2400); ++i)
-        if (Label* label = world.mut<Label>(entity_of(random.below(slots))))
+        if (Label* label = world.mut<Label>(vehicle(random.below(slots))))
             change_destination(*label, random);
 }
 
@@ -192,8 +195,8 @@ void Traffic::find_leaders(throng::World& world, u32 phase, u32 phases) {
         if (!tiles.present(slot))
             continue;
         const u32 ahead = leader_of(slot);
-        const throng::Entity leader = ahead == scenarios::TiledTrace::none ? throng::Entity{} : entity_of(ahead);
-        const throng::Entity entity = entity_of(slot);
+        const throng::Entity leader = ahead == scenarios::TiledTrace::none ? throng::Entity{} : vehicle(ahead);
+        const throng::Entity entity = vehicle(slot);
         if (const Follows* follows = world.get<Follows>(entity); follows && follows->leader != leader)
             world.mut<Follows>(entity)->leader = leader;
     }

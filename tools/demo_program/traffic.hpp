@@ -26,7 +26,13 @@ struct Label {
 /// Texts that labels are made of, as a dictionary for zstd.
 std::span<const std::byte> label_dictionary();
 
-/// The scenario components, Follows and Label. finish() is the caller's.
+/// How many passengers ride in a vehicle. At any time, on any client, it shows as many.
+struct Seats {
+    static constexpr u8 count = 4;
+    u8 taken = 0;
+};
+
+/// The scenario components, Follows, Seats and Label. finish() is the caller's.
 void add_components(throng::Protocol& protocol);
 
 /// Moves the vehicles by the recording; finds leaders, each vehicle's anew every two seconds; changes some labels.
@@ -43,6 +49,9 @@ public:
     /// The vehicle that client `client` of `clients` follows; null while it is not there. As players do, two of three gather in
     /// one place (they begin in the first tile); the others are spread evenly over the map.
     throng::Entity followed(u32 client, u32 clients) const;
+    /// The vehicle in a slot of the tiles; null while nobody is in it.
+    throng::Entity vehicle(u32 slot) const { return motion_.followed(slot, slot_count()); }
+    u32 slot_count() const { return motion_.tiles().slot_count(); }
     u32 entity_count() const { return motion_.entity_count(); }
     u32 tile_count() const { return motion_.tiles().tile_count(); }
     double edge_m() const { return 2 * motion_.tiles().half_edge_m(); }
@@ -51,7 +60,6 @@ private:
     static constexpr u32 leader_ticks = 40; // between two searches for the same vehicle
     static constexpr float grid_m = 32;
 
-    throng::Entity entity_of(u32 slot) const { return motion_.followed(slot, motion_.tiles().slot_count()); }
     void dress(throng::World& world);
     void relabel(throng::World& world);
     void build_grid();
