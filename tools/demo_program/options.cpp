@@ -158,7 +158,9 @@ std::string help_text() {
 Replicates a recording of city traffic, tiled to many vehicles, from one server to many clients over simulated lossy links,
 in this process. Each client follows a vehicle and sees what is near it. It runs at 20 ticks a second in real time where the
 machine can, else as fast as it can. At the end the links become perfect and the world stands still until everything has
-arrived; then the world of every client is compared with the server's, component by component.
+arrived; then the world of every client is compared with the server's, component by component. Passengers get on and off the
+vehicles that they are related to; what an owner earns only the owner sees; horns are heard by all who see the vehicle; a tenth
+of the clients joins in the middle.
 
   --entities N      vehicles at a time (100000)
   --clients N       (300)

@@ -332,6 +332,32 @@ std::string Session::torn_cluster() {
     return {};
 }
 
+/// A client sees the purse of its own vehicle, and no other. (The verifier goes by what the server says that a client may see.)
+std::string Session::seen_purse() const {
+    for (const auto& peer : peers_) {
+        const Entity own = peer->client->entity(peer->own_vehicle);
+        std::string found;
+        static_cast<const World&>(*peer->world).each<Purse>([&](Entity entity, const Purse&) {
+            if (entity != own)
+                found = text_of("client %u sees what the owner of entity %u.%llu earns", peer->id, entity.entity_idx,
+                                static_cast<unsigned long long>(entity.entity_id));
+        });
+        if (!found.empty())
+            return found;
+        const OwnedBy* const owned = world_.get<OwnedBy>(peer->followed);
+        if (owned && owned->client == peer->id && own && !peer->world->has<Purse>(own))
+            return text_of("client %u does not see what it earns itself", peer->id);
+    }
+    return {};
+}
+
+u32 Session::purses_seen() const {
+    u32 count = 0;
+    for (const auto& peer : peers_)
+        static_cast<const World&>(*peer->world).each<Purse>([&](const Purse&) { ++count; });
+    return count;
+}
+
 Horn Session::horn() const {
     Horn sums;
     for (const auto& peer : peers_) {
@@ -401,6 +427,9 @@ Verdict Session::verify(bool drained) {
                       number(unequal_encodes_), number(unequal_keys_));
     } else if (verdict.text = torn_cluster(); !verdict.text.empty()) {
         verdict.name = "torn";
+        return verdict;
+    } else if (verdict.text = seen_purse(); !verdict.text.empty()) {
+        verdict.name = "leak";
         return verdict;
     } else if (verdict.text = lost_honk(); !verdict.text.empty()) {
         verdict.name = "message";

@@ -96,6 +96,7 @@ public:
     double mean_visible() const; // entities that a client shows, on average
     u32 clients() const { return static_cast<u32>(peers_.size()); } // those connected
     const Passengers& passengers() const { return passengers_; }
+    u32 purses_seen() const; // by their owners
     Horn horn() const;
 
 private:
@@ -113,6 +114,7 @@ private:
     void honk(Peer& peer) const;
     void run_clients(bool moving);
     std::string torn_cluster();
+    std::string seen_purse() const;
     std::string lost_honk() const;
     std::string spoil();
     std::string first_difference(throng_verify::Verifier& verifier, std::string& name);
