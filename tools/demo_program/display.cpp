@@ -193,11 +193,12 @@ void Display::summary(const Options& options, const Session& session, const Wind
                  f.zstd, f.compression, f.loss_down, f.loss_up, f.baseline_age));
     const Horn horn = session.horn();
     const auto number = [](u64 value) { return static_cast<unsigned long long>(value); };
-    line(text_of("     %u passengers in %llu rides, %u owners see what they earn; horns: %llu sent, %llu heard by the server, %llu by clients",
+    line(text_of("     %u passengers in %llu rides, %u owners see what they earn; horns: %llu sent, %llu heard by the server, ",
                  session.passengers().riding(), number(session.passengers().rides()), session.purses_seen(), number(horn.sent),
-                 number(horn.heard_by_server), number(horn.heard_by_clients)));
-    static constexpr const char* limit_names[] = {"chunks",  "records",  "backend_refused", "budget",        "opaque",
-                                                  "oversize", "net_ids", "position",        "clients",       "typed_backlog",
+                 number(horn.heard_by_server)) +
+         text_of("%llu by clients", number(horn.heard_by_clients)));
+    static constexpr const char* limit_names[] = {"chunks",        "records", "backend_refused", "budget",  "opaque",
+                                                  "oversize",      "net_ids", "position",        "clients", "typed_backlog",
                                                   "typed_receive", "lasting", "clusters"};
     std::string reached;
     for (u32 bit = 0; bit < std::size(limit_names); ++bit)

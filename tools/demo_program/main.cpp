@@ -146,9 +146,10 @@ int demo_main(const Options& options) {
     display.begin_step("server and clients");
     if (const std::string problem = session.open(); !problem.empty())
         return bad_input(problem);
-    display.end_step(text_of("%s clients and %s later, loss %.3g %%, round trip %.3g ms, jitter %.3g ms, radius %.3g m, %s with %u worker%s",
-                             grouped(session.clients()).c_str(), grouped(options.clients - session.clients()).c_str(), options.loss_percent, options.rtt_ms, options.jitter_ms, options.radius_m,
-                             to_string(options.executor), options.workers, options.workers == 1 ? "" : "s"));
+    const std::string late = grouped(options.clients - session.clients());
+    display.end_step(text_of("%s clients and %s later, loss %.3g %%, round trip %.3g ms, jitter %.3g ms, radius %.3g m, %s, %u worker%s",
+                             grouped(session.clients()).c_str(), late.c_str(), options.loss_percent, options.rtt_ms, options.jitter_ms,
+                             options.radius_m, to_string(options.executor), options.workers, options.workers == 1 ? "" : "s"));
 
     const Window whole = run(options, session, display);
     if (interrupted)

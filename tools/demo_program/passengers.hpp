@@ -1,6 +1,6 @@
 #pragma once
-// Who rides in the vehicles, and what their owners earn. A passenger has no place of its own: it is related to its vehicle, so that both are
-// shown, change and go together. What an owner earns only the owner sees.
+// Who rides in the vehicles, and what their owners earn. A passenger has no place of its own: it is related to its vehicle, so that
+// both are shown, change and go together. What an owner earns only the owner sees.
 #include "bench/random.hpp"
 #include "tools/demo_program/traffic.hpp"
 
