@@ -40,7 +40,7 @@ void check_why_of(Server& server, const TickReport& report, const World& world, 
         if (why.visible != server.visible(peer.id, entity))
             fail("visible() says the opposite");
         const bool given_up = report.limits & limit_records; // what records_max gave up goes in the next tick
-        if (in_sight(why.reason) != why.visible || (why.reason == WhyReason::next_tick && !given_up))
+        if (why.reason == WhyReason::next_tick ? !given_up : in_sight(why.reason) != why.visible)
             fail("not what the tick decided");
         if (why.cause == WhyReason::next_tick && !why.held && !given_up)
             fail("nothing is known to hold it up");
