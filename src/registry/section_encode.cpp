@@ -17,7 +17,7 @@ namespace {
 constexpr u32 zstd_body_bytes_min = 320, zstd_opaque_bytes_min = 48;
 
 // number(length_bits) of docs/wire.md.
-void put_number(BitWriter& writer, u64 value, u32 length_bits) {
+[[gnu::always_inline]] inline void put_number(BitWriter& writer, u64 value, u32 length_bits) {
     const u32 length = static_cast<u32>(std::bit_width(value));
     writer.put(length, length_bits);
     writer.put(value, length);
@@ -161,7 +161,7 @@ public:
                                                  .first_column = layout_.components[component].first_column,
                                                  .ends = layout_.column_ends + component,
                                                  .count = count};
-                kernels_.put_values(writer, components, codes_, lanes_.count, component_bits + component);
+                (full_ ? kernels_.put_full : kernels_.put_values)(writer, components, codes_, lanes_.count, component_bits + component);
                 component += count;
                 before = bits();
                 continue;
@@ -199,14 +199,16 @@ private:
             differs = static_cast<T>(differs | (load<T>(rows.current[i], offset_bytes) ^ load<T>(rows.base[i], offset_bytes)));
         return differs != 0;
     }
-    /// How many components from `first` on have nothing but values to say in a delta, as they nearly always do: every lane has them, and
-    /// had them, and their columns are in groups.
+    /// How many components from `first` on have nothing but values to say, as they nearly always do: every lane has them, with the
+    /// counters of the baseline (in a full section: 0), and their columns are in groups.
     u32 values_only(u32 first) const {
-        if (full_)
-            return 0;
+        const auto alike = [&](u32 c) {
+            const BlockHeader& now = input_.current.headers[c];
+            return (lanes_.mask & ~now.present) == 0 &&
+                   (full_ ? (lanes_.mask & (now.counter[0] | now.counter[1])) == 0 : input_.baseline->headers[c] == &now);
+        };
         u32 c = first;
-        while (c < layout_.component_count && (layout_.in_groups >> c & 1) != 0 &&
-               input_.baseline->headers[c] == &input_.current.headers[c] && (lanes_.mask & ~input_.current.headers[c].present) == 0)
+        while (c < layout_.component_count && (layout_.in_groups >> c & 1) != 0 && alike(c))
             ++c;
         return c - first;
     }
@@ -228,7 +230,8 @@ private:
     bool group_differs(const GroupColumn& column) const { return (codes_[column.group].differing & column.bytes) != 0; }
 
     template <bool Wide>
-    void encode_occupants(BitWriter& writer) {
+    void encode_occupants(BitWriter& out) {
+        BitWriter writer = out; // a local copy stays in registers
         const OccupantBlock& occupants = *input_.occupants;
         writer.put(input_.spatial, 1);
         if (input_.spatial) {
@@ -251,7 +254,9 @@ private:
         for (u32 i = 0; i < lanes_.count; ++i)
             index_or |= occupants.net_id[lanes_.lane[i]].index() - smallest;
         if (Wide) {
-            encode_wide_indices(writer, smallest);
+            out = writer;
+            encode_wide_indices(out, smallest);
+            writer = out;
         } else {
             const u32 width = static_cast<u32>(std::bit_width(index_or));
             put_number(writer, smallest, net_index_length_bits);
@@ -275,6 +280,7 @@ private:
             for (u32 i = 0; i < lanes_.count; ++i)
                 writer.put(occupants.net_id[lanes_.lane[i]].shard(), 8);
         }
+        out = writer;
     }
 
     /// Entities that came together have ascending indices: then the gaps between them, else the distances from the smallest.

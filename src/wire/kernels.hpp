@@ -86,6 +86,8 @@ struct Kernels {
     /// Writes components of a delta section of which all lanes have what they had at the baseline (docs/wire.md 2.2: values only), and
     /// how many bits each took.
     void (*put_values)(BitWriter& writer, const GroupComponents& components, const GroupCodes* codes, u32 count, u32* bits);
+    /// The same of a full section: all lanes have the components, and counters of 0. Codes are of full rows (GroupRows::base null).
+    void (*put_full)(BitWriter& writer, const GroupComponents& components, const GroupCodes* codes, u32 count, u32* bits);
     /// Writes a column (width, form and codes; docs/wire.md 2.2) of at least one lane.
     void (*put_column16)(BitWriter& writer, const ColumnInput& column);
     void (*put_column32)(BitWriter& writer, const ColumnInput& column);

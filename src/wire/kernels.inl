@@ -305,6 +305,35 @@ void put_codes(BitWriter& writer, const GroupColumn& column, const GroupCodes* c
     put_group_column(writer, column, codes, count);
 }
 
+// A column of a full section: one number if all values are the same.
+[[gnu::always_inline]] inline void put_full_column(BitWriter& writer, const GroupColumn& column, const GroupCodes* codes, u32 count) {
+    const GroupCodes& found = codes[column.group];
+    if ((found.differing & column.bytes) != 0) {
+        writer.put(0, 1);
+        return put_group_column(writer, column, codes, count);
+    }
+    const bool narrow = column.element_bytes == 2;
+    const u64 value = narrow ? found.narrow.codes[column.position][0] : found.wide.codes[column.position][0];
+    const u32 width_bits = narrow ? width_bits16 : width_bits32;
+    const u32 width = value == 0 ? 0 : 64 - static_cast<u32>(__builtin_clzll(value));
+    writer.put(1 | width << 1 | value << (width_bits + 1), 1 + width_bits + width);
+}
+
+void put_full(BitWriter& out, const GroupComponents& components, const GroupCodes* codes, u32 count, u32* bits) {
+    BitWriter writer = out; // a local copy stays in registers
+    u32 before = static_cast<u32>(writer.bit_count());
+    const GroupColumn* column = components.columns + components.first_column;
+    for (u32 c = 0; c < components.count; ++c) {
+        writer.put(3, 3); // listed, in all lanes, no counters
+        for (const GroupColumn* const end = components.columns + components.ends[c]; column != end; ++column)
+            put_full_column(writer, *column, codes, count);
+        const u32 now = static_cast<u32>(writer.bit_count());
+        bits[c] = now - before;
+        before = now;
+    }
+    out = writer;
+}
+
 void put_values(BitWriter& out, const GroupComponents& components, const GroupCodes* codes, u32 count, u32* bits) {
     BitWriter writer = out; // a local copy stays in registers
     u32 before = static_cast<u32>(writer.bit_count());
@@ -651,7 +680,7 @@ bool within32(const i32* values, u64 lanes, i32 minimum, i32 maximum) {
 
 } // namespace
 
-const Kernels table = {find_codes,   put_codes, put_values, put_column16, put_column32, put_column64,
-                       quantise_f32, predict16, apply16,    apply32,      within16,     within32};
+const Kernels table = {find_codes,   put_codes, put_values, put_full, put_column16, put_column32, put_column64,
+                       quantise_f32, predict16, apply16,    apply32,  within16,     within32};
 
 } // namespace throng::KERNEL_NAMESPACE
