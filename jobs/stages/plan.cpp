@@ -6,6 +6,8 @@
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <bit>
+#include <optional>
+#include <span>
 
 namespace throng {
 namespace {
@@ -15,6 +17,8 @@ struct Plan {
     ClientState& client;
     WorkerState& worker;
     u32 worker_index;
+    u32 from = 0; // the client's candidates, of the worker's ...
+    u32 end = 0;  // ... once they are all found
 
     template <bool any_clusters>
     [[gnu::always_inline]] inline void add(const WorkerState::Candidate& candidate);
@@ -156,31 +160,31 @@ void Plan::with_budget() {
     client.tokens = std::min(client.tokens + budget, budget * 2);
     // The longest unsent first, but a chunk that goes in full although the client holds it already waits twice as long. Else one
     // jam of full states, each several times as large as a delta, keeps every baseline waiting until the ring has dropped it.
-    for (WorkerState::Candidate& candidate : worker.candidates) {
+    const auto begin = worker.candidates.begin() + from;
+    for (WorkerState::Candidate& candidate : std::span(begin, worker.candidates.end())) {
         const ClientChunk& view = client.chunks[candidate.client_chunk];
         const bool first = !view.known || (view.known & ~view.visible);
         const bool delta = (view.known & ~view.limbo) && serves(state.mirror.chunk(view.chunk), view.baseline);
         candidate.urgency = (state.tick - view.sent_tick) * (first || delta ? 2 : 1);
     }
-    std::sort(worker.candidates.begin(), worker.candidates.end(), [](const auto& x, const auto& y) {
+    std::sort(begin, worker.candidates.end(), [](const auto& x, const auto& y) {
         return x.urgency != y.urgency ? x.urgency > y.urgency : x.client_chunk < y.client_chunk;
     });
     u32 chosen = 0;
     i32 left = client.tokens; // assemble takes what was really sent
-    for (const WorkerState::Candidate& candidate : worker.candidates) {
+    for (const WorkerState::Candidate& candidate : std::span(begin, worker.candidates.end())) {
         if (left <= 0)
             break;
         const ClientChunk& view = client.chunks[candidate.client_chunk];
         left -= static_cast<i32>(estimate(view, candidate.lanes));
         ++chosen;
     }
-    if (chosen < worker.candidates.size()) {
+    if (from + chosen < worker.candidates.size()) {
         worker.counts.limits |= limit_budget;
         client.attention = true;
     }
-    worker.candidates.resize(chosen);
-    std::sort(worker.candidates.begin(), worker.candidates.end(),
-              [](const auto& x, const auto& y) { return x.client_chunk < y.client_chunk; });
+    worker.candidates.resize(from + chosen);
+    std::sort(begin, worker.candidates.end(), [](const auto& x, const auto& y) { return x.client_chunk < y.client_chunk; });
 }
 
 /// Of lanes that have changed in this tick, or are announced in it, those in which the client sees what has changed.
@@ -230,18 +234,18 @@ bool Plan::clean() const {
     return true;
 }
 
+/// What the client has to get, as candidates, whose keys are fetched ahead. False: it can be nothing.
 /// any_clusters: of a protocol with related fields. Others are spared even the question.
 template <bool any_clusters>
-void plan_client(Plan plan) {
+bool find_candidates(Plan& plan) {
     ServerState& state = plan.state;
     ClientState& client = plan.client;
     if (client.sending)
         client.sends.clear();
     client.sending = false;
     if (!state.any_dirty && !client.attention && client.clean)
-        return; // idle is free
+        return false; // idle is free
     client.attention = false;
-    plan.worker.candidates.clear();
     const bool any_dirty = state.any_dirty;
     plan.worker.waiting.clear();
     if (!client.priorities.empty())
@@ -273,16 +277,20 @@ void plan_client(Plan plan) {
         if (const u64 lanes = wanted(view) & ~waiting)
             plan.worker.candidates.push_back({any_clusters ? plan.with_mates(view, lanes) : lanes, index, 0});
     }
-    if (state.config.budget_bytes && plan.worker.candidates.size())
+    if (state.config.budget_bytes && plan.worker.candidates.size() != plan.from)
         plan.with_budget();
-    const u32 count = plan.worker.candidates.size();
-    for (u32 i = 0; i < count; ++i) {
-        if (i + 3 < count)
-            plan.prefetch(plan.worker.candidates[i + 3]);
+    plan.end = plan.worker.candidates.size();
+    for (u32 i = plan.from; i < plan.end; ++i)
+        plan.prefetch(plan.worker.candidates[i]);
+    return true;
+}
+
+template <bool any_clusters>
+void add_candidates(Plan& plan) {
+    for (u32 i = plan.from; i < plan.end; ++i)
         plan.add<any_clusters>(plan.worker.candidates[i]);
-    }
-    client.sending = client.sends.size() != 0;
-    client.clean = plan.worker.candidates.size() == 0 && !client.attention && plan.clean();
+    plan.client.sending = plan.client.sends.size() != 0;
+    plan.client.clean = plan.from == plan.end && !plan.client.attention && plan.clean();
 }
 
 /// Of lanes of which the client sees `components`.
@@ -322,28 +330,49 @@ u64 hash_of_view(const ServerState& state, const ClientState& client) {
     return sum;
 }
 
+/// After the client's plan: whether it has all there is (R9), and then the hash of that.
+void settle(const ServerState& state, ClientState& client) {
+    if (!client.clean)
+        return;
+    client.settled_tick = state.tick;
+    client.ever_settled = true;
+    if (const u32 hash_ticks = state.config.hash_ticks; hash_ticks && state.tick % hash_ticks == 0) {
+        client.hash = hash_of_view(state, client);
+        client.hash_tick = state.tick;
+        client.hash_wanted = client.hash_waiting = true;
+    }
+}
+
 template <bool any_clusters>
 void plan_clients(ServerState& state) {
-    const u32 hash_ticks = state.config.hash_ticks;
     parallel_stage(state, Stage::plan, state.clients.size(), client_grain(state), [&](u32 begin, u32 end, WorkerState& worker, u32 index) {
+        worker.candidates.clear();
+        // Most clients need one key or two, too few to fetch some while others are looked up: so each one's keys are looked up after the
+        // next one's are known.
+        std::optional<Plan> before;
+        const auto finish = [&] {
+            if (!before)
+                return;
+            add_candidates<any_clusters>(*before);
+            settle(state, before->client);
+            before.reset();
+        };
         for (u32 id = begin; id < end; ++id) {
             ClientState& client = state.clients[id];
             if (state.any_dirty)
                 prefetch_clients(state.clients, id, end);
             if (!client.joined)
                 continue;
-            plan_client<any_clusters>({state, client, worker, index});
-            if (client.clean) {
-                client.settled_tick = state.tick;
-                client.ever_settled = true;
-                if (hash_ticks && state.tick % hash_ticks == 0) {
-                    client.hash = hash_of_view(state, client);
-                    client.hash_tick = state.tick;
-                    client.hash_wanted = client.hash_waiting = true;
-                }
-            }
             worker.counts.client_chunks += client.chunks.size();
+            Plan plan{state, client, worker, index, worker.candidates.size()};
+            if (!find_candidates<any_clusters>(plan)) {
+                settle(state, client);
+                continue;
+            }
+            finish();
+            before.emplace(plan);
         }
+        finish();
     });
 }
 
