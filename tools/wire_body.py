@@ -233,6 +233,7 @@ class Protocol:
         self.hashes = header.get("hashes", False)
         self.dictionary = bytes.fromhex(header["dictionary"])
         self.columns, self.components = [], []
+        self.diffs = [component.get("diffs") for component in header["components"]]
         for index, component in enumerate(header["components"]):
             columns = []
             for field, description in enumerate(component["columns"]):
@@ -285,11 +286,12 @@ class Has:
 
 
 class Section:
-    """Decoded: lanes, net_ids (full), cell (full, or None), components: per component {lane: Has}, opaque: per component {lane: bytes}."""
+    """Decoded: lanes, net_ids (full), cell (full, or None), components: per component {lane: Has}, opaque: per component {lane: bytes},
+    ops: per component {lane: [(age, op bytes)]} of the lanes whose opaque bytes are ops."""
 
     def __init__(self, full, age, wide):
         self.full, self.age, self.wide = full, age, wide
-        self.cell, self.net_ids, self.components, self.opaque = None, {}, [], []
+        self.cell, self.net_ids, self.components, self.opaque, self.ops = None, {}, [], [], []
 
 
 def prediction_of(protocol, column, section, base, lane):
@@ -351,6 +353,31 @@ def encode_wide_column(w, noise, column, section, values, codes):
     write_planes(w, noise, [code - low for code in chosen], bits)
 
 
+def read_ops(data, age):
+    ops, at, more = [], 0, False
+    while at < len(data) or more:
+        if not more:
+            before = age
+            age, at = read_varint(data, at)
+            need(age < before, "an op that is not after the one before, or not after the baseline")
+        code, at = read_varint(data, at)
+        need(code >> 1 <= len(data) - at, "op too short")
+        ops.append((age, data[at : at + (code >> 1)]))
+        at += code >> 1
+        more = code & 1
+    need(ops, "no op")
+    return ops
+
+
+def write_ops(ops):
+    out = b""
+    for i, (age, op) in enumerate(ops):
+        if i == 0 or ops[i - 1][0] != age:
+            out += write_varint(age)
+        out += write_varint(len(op) << 1 | (i + 1 < len(ops) and ops[i + 1][0] == age)) + op
+    return out
+
+
 def decode_body(protocol, body, noise, section, base):
     r = Reader(body)
 
@@ -404,6 +431,7 @@ def decode_body(protocol, body, noise, section, base):
     for number, (opaque_max, columns) in enumerate(protocol.components):
         before = {} if section.full else {lane: base[lane][number] for lane in lanes if base[lane][number]}
         section.opaque.append({})
+        section.ops.append({})
         lengths.append({})
         if not r.bits(1):
             section.components.append(before)
@@ -427,7 +455,11 @@ def decode_body(protocol, body, noise, section, base):
             if carried:
                 bits = r.bits(5)
                 need(bits <= 17, "width too large")
-                lengths[number] = {lane: r.bits(bits) for lane in carried}
+                for lane in carried:
+                    lengths[number][lane] = r.bits(bits)
+                    if protocol.diffs[number] and not section.full and r.bits(1):
+                        need(lane in before, "ops without anything before")
+                        section.ops[number][lane] = None
                 need(max(lengths[number].values()).bit_length() == bits, "length with a superfluous bit")
                 need(max(lengths[number].values()) <= opaque_max, "opaque component too long")
             continue
@@ -455,6 +487,9 @@ def decode_body(protocol, body, noise, section, base):
     for number, by_lane in enumerate(lengths):
         for lane, length in by_lane.items():
             section.opaque[number][lane] = r.bytes(length)
+            if lane in section.ops[number]:
+                section.ops[number][lane] = read_ops(section.opaque[number][lane], section.age)
+                need(write_ops(section.ops[number][lane]) == section.opaque[number][lane], "re-encoded ops differ")
     need(r.at == r.size, "bytes behind the body")
     need(noise.at == len(noise.data), "too many noise bytes")
 
@@ -549,6 +584,8 @@ def encode_body(protocol, section, base):
                 for lane in present:
                     if lane in opaque:
                         w.bits(len(opaque[lane]), bits)
+                        if protocol.diffs[number] and not section.full:
+                            w.bits(lane in section.ops[number], 1)
             continue
         for column in columns:
             values = [now[lane].values[column.field] for lane in present]

@@ -18,6 +18,7 @@ A golden file has one JSON object a line. The first describes the protocol:
         {"bytes": 2, "kind": "range"|"angle"|"integer"|"reference", "type": "int16", "min": -5, "max": 5, "angle_bits": 0,
          "spatial_axis": -1, "velocity_column": -1, "velocity_factor": 0}, ...]},
      {"name": "title", "opaque_bytes_max": 40, "columns": []}, ...]}
+"diffs": "append" in an opaque component: it has diffs, and the bytes of an op are put behind those that are there.
 "bytes" is the size of a column's element; "min" and "max" bound the steps of ranges that are not spatial; "type" is the field's and
 matters for integers; "velocity_column" counts the columns of all components. "messages" describes the typed messages, if there are any:
   [{"name": "hit", "waits_for_tick": false, "bytes_max": 1024, "rest": false, "references": 2, "fields": [
@@ -112,7 +113,12 @@ def check_payload(protocol, client, payload, chunk, tick, counts):
     need(noise_again == noise, "re-encoded noise differs:\n  %s\n  %s" % (noise.hex(), noise_again.hex()))
     for number, (opaque_max, _) in enumerate(protocol.components):
         for lane, has in section.components[number].items() if opaque_max else ():
-            has.data = section.opaque[number].get(lane, has.data if section.full else base[lane][number] and base[lane][number].data)
+            before = has.data if section.full else base[lane][number] and base[lane][number].data
+            has.data = section.opaque[number].get(lane, before)
+            if lane in section.ops[number]:
+                need(protocol.diffs[number] == "append" and before is not None, "ops that cannot be done")
+                has.data = before + b"".join(op for _, op in section.ops[number][lane])
+                counts["ops"] += len(section.ops[number][lane])
             need(has.data is not None, "an opaque component without bytes")
     for lane in section.lanes:
         components = [by_lane.get(lane) for by_lane in section.components]
@@ -246,7 +252,7 @@ def check_message(protocol, clients, line, counts):
 
 COUNTED = ("messages", "full", "delta", "lanes", "zstd", "opaque", "gone", "references", "extrapolated", "ages", "late", "heartbeats",
            "acks", "unapplied", "hashes", "bundles", "typed", "typed_references", "typed_ticks", "rests", "before_join",
-           "ends", "tables", "userdata")
+           "ends", "tables", "userdata", "ops")
 
 
 def check(lines, name, shows=()):

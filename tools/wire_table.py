@@ -132,6 +132,7 @@ class Table:
         return [tuple(column[:7]) for column in out]
 
 
+DIFFS = 1 << 17  # beside the largest opaque size
 KINDS = ("range", "angle", "integer", "reference")
 
 
@@ -146,7 +147,8 @@ def check_table(header, data):
     table = Table(data)
     need(table.write() == data, "re-encoded table differs")
     need(table.columns() == described(header), "the table has other columns than the file's protocol")
-    need([opaque for _, opaque, _ in table.components] == [c.get("opaque_bytes_max", 0) for c in header["components"]],
+    need([opaque for _, opaque, _ in table.components] == [c.get("opaque_bytes_max", 0) + (DIFFS if "diffs" in c else 0)
+                                                           for c in header["components"]],
          "the table has other opaque components than the file's protocol")
     messages = [(name.decode(), bool(flags & 32), bool(flags & 64), bytes_max, sum(f["kind"] == 3 for f in fields),
                  [KINDS[f["kind"]] for f in fields if f["kind"] != 3]) for name, flags, bytes_max, fields, _ in table.messages]

@@ -26,7 +26,7 @@ struct ReceivedComponent {
     u64 inserts = 0;
     u64 removes = 0;            // from entities that stay
     u64 writes = 0;             // values written, those of inserts included
-    u64 opaque_bytes = 0;       // of these, of an opaque component
+    u64 opaque_bytes = 0;       // of these, of an opaque component, as received: of its diffs, where these came
 };
 
 } // namespace throng

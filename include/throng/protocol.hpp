@@ -149,7 +149,8 @@ public:
         };
         return ConvertedBuilder<U>(info);
     }
-    /// Registers T with user functions instead of fields: at most bytes_max (1..65536) bytes on the wire.
+    /// Registers T with user functions instead of fields: at most bytes_max (1..65536) bytes on the wire. OpaqueBuilder::diffs: changes
+    /// can be sent instead of the whole.
     template <class T>
     OpaqueBuilder opaque(const char* name, u32 bytes_max, SerializeFn serialize, DeserializeFn deserialize) {
         return opaque<T>(name, bytes_max, OpaqueFunctions{serialize, deserialize});

@@ -110,6 +110,7 @@ struct ResourceAccess {
     void (*publish)(World&, Entity) = nullptr;             // makes the entity's component as the resource is, or takes it away
     void (*take)(World&, const void* component) = nullptr; // makes the resource as the component is
     void (*clear)(World&) = nullptr;
+    void* (*mut)(World&) = nullptr; // the resource, written from here on; null: there is none
 };
 template <class T>
 ResourceAccess resource_access() {
@@ -133,6 +134,7 @@ ResourceAccess resource_access() {
             world.resources().template emplace<T>(value);
     };
     access.clear = [](World& world) { world.resources().template remove<T>(); };
+    access.mut = [](World& world) -> void* { return world.resources().template mut<T>(); };
     return access;
 }
 
@@ -147,6 +149,26 @@ struct OpaqueFunctions {
     /// applied. Says yes only if the two others do. Null: deserialize into a component that is thrown away.
     Error (*consume)(std::span<const std::byte> in) = nullptr;
 };
+
+struct DiffOptions {
+    u32 history = 64; // diffs that the server keeps of a component of an entity, 1..4096; for clients that lack more it is sent whole
+};
+/// How a component with functions is sent as what was done to it (OpaqueBuilder::diffs).
+struct DiffFunctions {
+    using AnyFn = void (*)();
+    u32 history = 0;              // 0: it has none
+    const void* op_type = nullptr; // one address a type
+    AnyFn serialize = nullptr, deserialize = nullptr, apply = nullptr; // as registered
+    u32 (*write)(AnyFn serialize, const void* op, std::span<std::byte> out) = nullptr;
+    Error (*apply_op)(AnyFn apply, void* component, const void* op) = nullptr;
+    Error (*apply_bytes)(const DiffFunctions& diffs, void* component, std::span<const std::byte> op) = nullptr;
+    bool other_type = false; // refused by finish(): `apply` is for another component
+};
+inline constexpr u32 diff_history_max = 4096;
+namespace detail {
+template <class Op>
+inline constexpr char op_type = 0;
+}
 
 /// One replicated component, as registered. A type may be registered under several names, with rules that tell them apart: an entity
 /// has at most one of them on the wire, and the client's component is the same.
@@ -164,6 +186,7 @@ struct ComponentInfo : FieldList {
     DeserializeFn deserialize = nullptr;
     DeserializeFn deserialize_in_place = nullptr;
     Error (*consume)(std::span<const std::byte> in) = nullptr;
+    DiffFunctions diffs;
     WireForm form;                         // fields are those of the type that travels
     ResourceAccess resource;               // not null: it is a resource's value
     void (*ensure_pool)(World&) = nullptr; // creates the pool, so that type-erased access works
@@ -235,6 +258,42 @@ private:
 class OpaqueBuilder : public RuleBuilder<OpaqueBuilder> {
 public:
     using RuleBuilder::RuleBuilder;
+
+    /// What the server does to the component by Server::apply_diff (to a resource by apply_resource_diff) is sent as it is, an Op in the
+    /// bytes of `serialize`, where that takes fewer bytes than the component, and clients do the same. Whatever else changes the
+    /// component, and whoever lacks more than the server has kept, is answered with the whole component, so that clients always come
+    /// to what the server has.
+    ///
+    /// The functions are called on both sides, from any worker; `deserialize` and `apply` must be total on a client, since the bytes
+    /// come from the network. `apply` depends on component and Op alone, and returns an Error instead of a change. Both sides make
+    /// components from nothing, apply Ops and serialize them, so all that Ops depend on must be in the bytes of the component. Not for
+    /// immutable components, nor for those sent once. An Op that takes more bytes than the component is sent as the component.
+    template <class T, class Op>
+    OpaqueBuilder& diffs(u32 (*serialize)(const Op& op, std::span<std::byte> out),
+                         Error (*deserialize)(Op& op, std::span<const std::byte> in), Error (*apply)(T& component, const Op& op),
+                         const DiffOptions& options = {}) {
+        static_assert(std::is_default_constructible_v<Op>, "clients make what they read from nothing");
+        using Any = DiffFunctions::AnyFn;
+        DiffFunctions& d = info_->diffs;
+        d.history = options.history >= 1 && options.history <= diff_history_max ? options.history : diff_history_max + 1;
+        d.op_type = &detail::op_type<Op>;
+        d.serialize = reinterpret_cast<Any>(serialize);
+        d.deserialize = reinterpret_cast<Any>(deserialize);
+        d.apply = reinterpret_cast<Any>(apply);
+        d.write = [](Any fn, const void* op, std::span<std::byte> out) {
+            return reinterpret_cast<u32 (*)(const Op&, std::span<std::byte>)>(fn)(*static_cast<const Op*>(op), out);
+        };
+        d.apply_op = [](Any fn, void* component, const void* op) {
+            return reinterpret_cast<Error (*)(T&, const Op&)>(fn)(*static_cast<T*>(component), *static_cast<const Op*>(op));
+        };
+        d.apply_bytes = [](const DiffFunctions& self, void* component, std::span<const std::byte> in) {
+            Op op{};
+            const Error error = reinterpret_cast<Error (*)(Op&, std::span<const std::byte>)>(self.deserialize)(op, in);
+            return error != Error::none ? error : self.apply_op(self.apply, component, &op);
+        };
+        d.other_type = info_->id != (info_->resource.version ? component_id<ResourceValue<T>>() : component_id<T>());
+        return *this;
+    }
 };
 
 } // namespace throng

@@ -42,6 +42,7 @@ struct ServerConfig {
     u32 loss_timeout_ticks = 12;       // an unacked message counts as lost after max(this, 2 * round trip + 4)
     u32 heartbeat_ticks = 20;          // a client that gets nothing else is told the tick this often; 0: never
     u32 hash_ticks = 0;                // settled clients are asked for their state hash this often; 0: never
+    u32 diff_tick_bytes_max = 1u << 20; // diffs applied between two ticks, in bytes; what goes beyond is sent as whole components
     // typed messages
     u32 typed_tick_bytes_max = 4u << 20;    // sent between two ticks, in all; beyond it send_message is an Error
     u32 typed_backlog_bytes_max = 256u << 10; // reliable ones that the backend has refused, a client; beyond it the client is disconnected
@@ -286,6 +287,19 @@ public:
     void disconnect_after_flush(ClientId client);
     static constexpr u32 closing_ticks = 20;
 
+    /// Does an Op to a component that has diffs (OpaqueBuilder::diffs), and marks it changed, like World::mut; the Op goes to the
+    /// clients in the next tick. Several are done in order. bad_value: a dead entity, one without a T, or a T that is not registered with
+    /// diffs of this type; or what `apply` returns. Then nothing has changed. Allocates nothing in steady state.
+    template <class T, class Op>
+    Error apply_diff(Entity entity, const Op& op) {
+        return apply_op(component_id<T>(), entity, &detail::op_type<Op>, &op);
+    }
+    /// The same for a resource of the server's world. bad_value: there is none.
+    template <class T, class Op>
+    Error apply_resource_diff(const Op& op) {
+        return apply_op(component_id<ResourceValue<T>>(), {}, &detail::op_type<Op>, &op);
+    }
+
     /// Sends a typed message in the next tick, before its state. The message is encoded now; who gets it is decided in the tick, among
     /// those that have joined by now (or are connected, for independent messages). bad_value: not a registered message to clients, a group
     /// that is not there, an entity that is dead. no_connection: To::client names nobody. too_large: beyond bytes_max, or the
@@ -313,6 +327,7 @@ public:
 
 private:
     friend class Messenger;
+    Error apply_op(ComponentId component, Entity entity, const void* op_type, const void* op);
     Error send_typed(const To& to, u16 type, const void* message);
     u64 typed_count(ClientId client, u16 type, bool sent) const;
     ServerState* state_;

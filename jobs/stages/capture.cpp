@@ -34,6 +34,7 @@ struct Capture {
     void component(u32 index, u64 lanes);
     void fields(const LayoutComponent& component, u32 index, u64 lanes);
     u64 opaque(const LayoutComponent& component, u32 index, u64& present, const std::byte* const* rows, u64 inserted);
+    [[gnu::noinline]] bool find_ops(u32 index, u32 lane, Bytes now);
     void references(const FieldInfo& field, u32 component_index, u64 lanes, const std::byte* const* rows, i64* out);
     [[gnu::always_inline]] inline void place_lanes(u64 lanes);
     [[gnu::noinline]] void place_clusters(u64 lanes);
@@ -133,10 +134,46 @@ u64 Capture::opaque(const LayoutComponent& component, u32 index, u64& present, c
             present &= ~bit;
             continue;
         }
-        if (state.mirror.store_opaque(chunk, index, lane, {worker.opaque.data(), bytes}, inserted >> lane & 1, state.tick))
+        const Bytes now{worker.opaque.data(), bytes};
+        const bool made_by_ops = component.diffs && !(inserted & bit) && find_ops(index, lane, now);
+        const std::span<const Bytes> ops(worker.ops.data(), made_by_ops ? worker.ops.size() : 0);
+        if (state.mirror.store_opaque(chunk, index, lane, now, inserted >> lane & 1, state.tick, ops))
             differs |= bit;
     }
     return differs;
+}
+
+/// Whether the ops of this tick make the new bytes of a lane from those that the mirror has: what a client would do is done here first, so
+/// that a change by other means, or an op that depends on something else, is noticed. Then worker.ops has them.
+bool Capture::find_ops(u32 index, u32 lane, Bytes now) {
+    const u32 entity_idx = chunk.entity_idx[lane];
+    const Bytes before = opaque_bytes(chunk, index, lane);
+    if (!state.ops.any(entity_idx) || !before.data() ||
+        (before.size() == now.size() && std::memcmp(before.data(), now.data(), now.size()) == 0))
+        return false;
+    const ComponentInfo& info = *state.layout.components[index].info;
+    worker.ops.clear();
+    std::size_t op_bytes = 0;
+    state.ops.each(entity_idx, info.id, info.diffs, [&](Bytes op) {
+        worker.ops.push_back(op);
+        op_bytes += op.size();
+    });
+    if (worker.ops.empty() || worker.ops.size() > info.diffs.history || op_bytes >= now.size())
+        return false;
+    const ComponentOps& type = state.world.pool_of(info.id)->ops();
+    const std::size_t room = reinterpret_cast<std::size_t>(worker.replay_object.data());
+    void* const object = worker.replay_object.data() + ((~room + 1) & (replay_alignment - 1));
+    type.construct(object);
+    bool same = info.deserialize(object, before) == Error::none;
+    for (u32 i = 0; same && i < worker.ops.size(); ++i)
+        same = info.diffs.apply_bytes(info.diffs, object, worker.ops[i]) == Error::none;
+    if (same) {
+        const u32 bytes = info.serialize(object, {worker.replayed.data(), info.opaque_bytes_max});
+        same = bytes == now.size() && std::memcmp(worker.replayed.data(), now.data(), bytes) == 0;
+    }
+    if (type.destroy)
+        type.destroy(object, 1);
+    return same;
 }
 
 /// Finds the rows of all touched lanes first, so that their cache misses overlap.

@@ -69,6 +69,7 @@ void level_workers(ServerState& state) {
     level(state, &WorkerState::candidates);
     level(state, &WorkerState::message);
     level(state, &WorkerState::opaque);
+    level(state, &WorkerState::ops);
     level(state, &WorkerState::lanes);
     level(state, &WorkerState::typed);
     level(state, &WorkerState::bundle);
@@ -116,6 +117,7 @@ const TickReport& Server::tick(TimeUs now) {
     run_structure_stage(state);
     run_views_stage(state);
     run_capture_stage(state);
+    state.ops.clear(); // of lanes that were not captured too: clients get these whole
     run_interest_stage(state);
     run_plan_stage(state);
     run_encode_stage(state);

@@ -55,6 +55,8 @@ ChunkRings::ChunkRings(const Layout& layout, Allocator allocator, u32 versions_m
         blocks_bytes_ += bytes;
         if (layout.components[c].opaque)
             opaque_index_[c] = static_cast<u8>(opaque_count_++);
+        if (layout.components[c].diffs)
+            diff_index_[c] = static_cast<u8>(diff_count_++);
     }
     version_pool_.init(allocator, sizeof(RingVersion) + sizeof(std::byte*) * layout.component_count);
     chunk_pool_.init(allocator, sizeof(HeldChunk) + sizeof(RingVersion*) * (versions_max_ + 1));
@@ -62,11 +64,18 @@ ChunkRings::ChunkRings(const Layout& layout, Allocator allocator, u32 versions_m
     row_pool_.init(allocator, sizeof(u32) * lane_count * (layout.component_count > 0 ? layout.component_count : 1));
     if (opaque_count_ > 0)
         opaque_pool_.init(allocator, sizeof(u64) * lane_count * opaque_count_);
+    if (diff_count_ > 0)
+        value_pool_.init(allocator, sizeof(HeldValue) * lane_count * diff_count_);
 }
 
-ChunkRings::~ChunkRings() = default;
+ChunkRings::~ChunkRings() {
+    for (HeldChunk* chunk : chunks_)
+        release_values(*chunk);
+}
 
 void ChunkRings::clear() {
+    for (HeldChunk* chunk : chunks_)
+        release_values(*chunk);
     chunks_.clear();
     table_.clear();
     mask_ = 0;
@@ -74,6 +83,7 @@ void ChunkRings::clear() {
     version_pool_.release_all();
     occupant_pool_.release_all();
     opaque_pool_.release_all();
+    value_pool_.release_all();
     row_pool_.release_all();
     for (u32 p = 0; p < pool_count_; ++p)
         pools_[p].release_all();
@@ -81,7 +91,7 @@ void ChunkRings::clear() {
 
 std::size_t ChunkRings::used_bytes() const {
     std::size_t sum = chunk_pool_.used_bytes() + version_pool_.used_bytes() + occupant_pool_.used_bytes() + opaque_pool_.used_bytes() +
-                      row_pool_.used_bytes();
+                      row_pool_.used_bytes() + value_pool_.used_bytes() + value_bytes_;
     for (u32 p = 0; p < pool_count_; ++p)
         sum += pools_[p].used_bytes();
     return sum;
@@ -89,7 +99,7 @@ std::size_t ChunkRings::used_bytes() const {
 
 std::size_t ChunkRings::write_bytes_max(const HeldChunk* chunk) const {
     const std::size_t versions = chunk ? chunk->version_count + 1 : 2;
-    return chunk_pool_.element_bytes() + opaque_pool_.element_bytes() + row_pool_.element_bytes() +
+    return chunk_pool_.element_bytes() + opaque_pool_.element_bytes() + row_pool_.element_bytes() + value_pool_.element_bytes() +
            version_pool_.element_bytes() * 2 + (versions + 1) * (blocks_bytes_ + occupant_pool_.element_bytes());
 }
 
@@ -134,6 +144,9 @@ HeldChunk& ChunkRings::create(u32 number, Tick tick) {
     chunk.opaque_hash = opaque_count_ > 0 ? static_cast<u64*>(opaque_pool_.take()) : nullptr;
     if (chunk.opaque_hash)
         std::memset(chunk.opaque_hash, 0, sizeof(u64) * lane_count * opaque_count_);
+    chunk.values = diff_count_ > 0 ? static_cast<HeldValue*>(value_pool_.take()) : nullptr;
+    if (chunk.values)
+        std::memset(chunk.values, 0, sizeof(HeldValue) * lane_count * diff_count_);
     auto& version = *static_cast<RingVersion*>(version_pool_.take());
     version.tick = version.origin_tick = tick - before_all_ticks;
     version.origin[0] = version.origin[1] = 0;
@@ -178,7 +191,33 @@ void ChunkRings::destroy(HeldChunk& chunk) {
     row_pool_.give(chunk.row);
     if (chunk.opaque_hash)
         opaque_pool_.give(chunk.opaque_hash);
+    release_values(chunk);
+    if (chunk.values)
+        value_pool_.give(chunk.values);
     chunk_pool_.give(&chunk);
+}
+
+// ---------------------------------------------------------------------------------------------------- values of components with diffs
+void ChunkRings::release_values(HeldChunk& chunk) {
+    for (u32 i = 0; i < diff_count_ * lane_count; ++i) {
+        HeldValue& held = chunk.values[i];
+        allocator_.free(held.data, held.capacity, 16);
+        value_bytes_ -= held.capacity;
+        held = {};
+    }
+}
+
+void ChunkRings::hold_value(HeldChunk& chunk, u32 component, u32 lane, Bytes bytes) {
+    HeldValue& held = chunk.values[diff_index_[component] * lane_count + lane];
+    if (!held.data || held.capacity < bytes.size()) {
+        const u32 capacity = static_cast<u32>(value_bytes_max(bytes.size()));
+        allocator_.free(held.data, held.capacity, 16);
+        value_bytes_ += capacity - held.capacity;
+        held = {static_cast<std::byte*>(allocator_.allocate(capacity, 16)), 0, capacity};
+    }
+    if (!bytes.empty())
+        std::memcpy(held.data, bytes.data(), bytes.size());
+    held.bytes = static_cast<u32>(bytes.size());
 }
 
 // ---------------------------------------------------------------------------------------------------- references

@@ -22,6 +22,12 @@ struct RingVersion {
     std::byte* blocks[1]; // [component_count]; null: no lane has it
 };
 
+/// Bytes of a component with diffs, which ops are done to.
+struct HeldValue {
+    std::byte* data;
+    u32 bytes, capacity;
+};
+
 struct HeldChunk {
     u32 number;
     u32 version_count;
@@ -30,6 +36,7 @@ struct HeldChunk {
     u32 record[lane_count];   // hint: record of the live occupant
     u32* row;                 // [component][lane_count], hint: row of the live occupant's component in its pool
     u64* opaque_hash;         // [opaque component][lane_count], of the live lanes; null if the protocol has none
+    HeldValue* values;        // [component with diffs][lane_count], newest ones; data is null before the first; null if there are none
     RingVersion* versions[1]; // [ring_versions_max + 1], oldest first, at least one
 
     RingVersion& live() { return *versions[version_count - 1]; }
@@ -106,6 +113,15 @@ public:
     /// Index among opaque components, of a component that is opaque.
     u32 opaque_index(u32 component) const { return opaque_index_[component]; }
 
+    /// The newest bytes of a lane of a component with diffs; data() is null if it never had any.
+    Bytes value(const HeldChunk& chunk, u32 component, u32 lane) const {
+        const HeldValue& held = chunk.values[diff_index_[component] * lane_count + lane];
+        return held.data ? Bytes{held.data, held.bytes} : Bytes{};
+    }
+    void hold_value(HeldChunk& chunk, u32 component, u32 lane, Bytes bytes);
+    /// Most bytes that hold_value takes for so many bytes.
+    static std::size_t value_bytes_max(std::size_t bytes) { return bytes + bytes / 2 + 16; }
+
     static const OccupantBlock& occupants(const RingVersion& version) { return version.occupants ? *version.occupants : no_occupants; }
     static const OccupantBlock no_occupants;
 
@@ -117,6 +133,7 @@ private:
     void release(OccupantBlock* block);
     RingVersion& insert_version(HeldChunk& chunk, u32 at, Tick tick);
     void release_version(RingVersion& version);
+    void release_values(HeldChunk& chunk);
     void write_occupants(HeldChunk& chunk, u32 start, const StagedSection& section, const u64* lanes, const u64* gone);
     void write_component(HeldChunk& chunk, u32 start, u32 component, StagedSection& section, const u64* lanes, const u64* gone);
     bool write_block(u32 component, std::byte*& slot, std::byte* source, bool owned, u64 lanes, u64 gone);
@@ -130,12 +147,15 @@ private:
     Array<HeldChunk*> chunks_;
     Array<u32> table_; // open addressing; index into chunks_, or ~0
     u32 mask_ = 0;
-    FixedPool chunk_pool_, version_pool_, occupant_pool_, opaque_pool_, row_pool_;
+    FixedPool chunk_pool_, version_pool_, occupant_pool_, opaque_pool_, row_pool_, value_pool_;
     FixedPool pools_[Protocol::component_count_max]; // one per block size
     u32 pool_count_ = 0;
     u8 pool_of_[Protocol::component_count_max] = {};
     u8 opaque_index_[Protocol::component_count_max] = {};
     u32 opaque_count_ = 0;
+    u8 diff_index_[Protocol::component_count_max] = {};
+    u32 diff_count_ = 0;
+    std::size_t value_bytes_ = 0; // of held values
     std::size_t blocks_bytes_ = 0; // of one set of blocks, all components
 };
 

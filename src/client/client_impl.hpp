@@ -15,13 +15,15 @@
 
 namespace throng {
 
-/// Bytes of an opaque component in a message. They lie in the message itself, or were copied.
+/// Bytes of an opaque component in a message. They lie in the message itself, or were copied, or are what ops in it make.
 struct StagedOpaque {
     const std::byte* in_message = nullptr;
-    u32 copied_at = 0; // offset into ClientScratch::Impl::bytes if not in the message
+    u32 copied_at = 0; // offset into ClientScratch::Impl::bytes, or made, if not in the message
     u32 count = 0;
+    u32 wire_bytes = 0;
     u64 hash = 0;
     u8 component = 0, lane = 0;
+    bool made = false;
 };
 
 /// Lanes in which any column of the two blocks differs.
@@ -31,7 +33,7 @@ struct ClientScratch::Impl {
     Impl(const Protocol& protocol, Allocator allocator);
     ~Impl();
     Bytes bytes_of(const StagedOpaque& value) const {
-        return {value.in_message ? value.in_message : bytes.data() + value.copied_at, value.count};
+        return {value.in_message ? value.in_message : (value.made ? made : bytes).data() + value.copied_at, value.count};
     }
 
     Allocator allocator;
@@ -40,7 +42,7 @@ struct ClientScratch::Impl {
     DecodedSection decoded; // large
     Array<StagedSection> sections;
     Array<StagedOpaque> opaque;
-    Array<std::byte> bytes;
+    Array<std::byte> bytes, made;
     Array<u32> spawned, vanished, carried; // records
     WireObjects wire_objects;
     void* object = nullptr;       // room for any opaque or converted component
@@ -92,7 +94,9 @@ struct Client::Impl final : ClientBackendSink {
     // stage.cpp
     Error stage(Bytes sections, Tick tick);
     Error stage_section(Bytes message, Bytes payload, StagedSection& section, Tick tick);
-    Error stage_opaque(Bytes message, const DecodedSection& decoded, StagedSection& section);
+    Error stage_opaque(Bytes message, const DecodedSection& decoded, StagedSection& section, Tick tick);
+    Error stage_ops(Bytes ops, const DecodedSection& decoded, StagedSection& section, u32 component, u32 lane, Tick tick);
+    bool apply_ops(Bytes ops, u32 baseline_age, Bytes from, u32 component, u32 age_max, StagedOpaque& value);
     bool opaque_reads(u32 component, Bytes bytes);
     void judge(StagedSection& section, Tick tick, bool& overtaken);
     void take_along(bool overtaken);

@@ -519,10 +519,12 @@ void Client::Impl::apply_opaque(HeldChunk& chunk, const StagedSection& section, 
         u64& hash = chunk.opaque_hash[rings.opaque_index(value.component) * lane_count + value.lane];
         const bool again = hash == value.hash && (shown.same & ~changes[value.component].inserted & lane);
         hash = value.hash;
+        if ((layout->diffs >> value.component & 1) && !(layout->unknown >> value.component & 1))
+            rings.hold_value(chunk, value.component, value.lane, scratch->bytes_of(value));
         if (again || !((shown.same | shown.fresh) & lane) || (layout->unknown >> value.component & 1))
             continue; // what is sent again changes nothing
         count_writes(value.component, 1);
-        component_counts[value.component].opaque_bytes += value.count;
+        component_counts[value.component].opaque_bytes += value.wire_bytes;
         if ((ruled.routed >> value.component & 1) && write_opaque_routed(chunk, section, value, tick))
             continue;
         const ComponentInfo& info = *layout->components[value.component].info;

@@ -18,8 +18,8 @@ constexpr u32 ack_messages_max = 8;
 // ---------------------------------------------------------------------------------------------------- ClientScratch
 ClientScratch::Impl::Impl(const Protocol& used_protocol, Allocator used_allocator)
     : allocator(used_allocator), protocol(used_protocol), buffers(used_protocol.layout(), used_protocol.dictionary(), used_allocator),
-      sections(used_allocator), opaque(used_allocator), bytes(used_allocator), spawned(used_allocator), vanished(used_allocator),
-      carried(used_allocator), wire_objects(used_allocator) {
+      sections(used_allocator), opaque(used_allocator), bytes(used_allocator), made(used_allocator), spawned(used_allocator),
+      vanished(used_allocator), carried(used_allocator), wire_objects(used_allocator) {
     for (const ComponentInfo& info : protocol.components())
         if ((info.opaque_bytes_max > 0 || info.form.size_bytes > 0) && info.size_bytes > object_bytes)
             object_bytes = info.size_bytes;
@@ -192,6 +192,8 @@ Error Client::Impl::read_state(Bytes message) {
 /// R9: hashes are compared at settled ticks only, and only while nothing newer is applied.
 void Client::Impl::report_hash(Tick settled) {
     if (any_applied && tick_newer(newest_applied, settled))
+        return;
+    if (layout->diffs & layout->unknown) // what ops make of an unknown component is not known
         return;
     acks.hash(settled, state_hash());
     ++stats.hash_reports;

@@ -1,6 +1,7 @@
 // Decoding and judging: reads a message's sections and decides which can be applied, without changing anything that is kept.
 #include "src/base/seeded_bug.hpp"
 #include "src/client/client_impl.hpp"
+#include "src/registry/op_log.hpp"
 #include "src/registry/state_hash.hpp"
 #include "src/wire/masks.hpp"
 #include "throng/wire.hpp"
@@ -105,20 +106,25 @@ Error Client::Impl::stage_section(Bytes message, Bytes payload, StagedSection& s
         section.origin[0] = base.version->origin[0];
         section.origin[1] = base.version->origin[1];
     }
-    return rings.opaque_count() > 0 ? stage_opaque(message, decoded, section) : Error::none;
+    return rings.opaque_count() > 0 ? stage_opaque(message, decoded, section, tick) : Error::none;
 }
 
-Error Client::Impl::stage_opaque(Bytes message, const DecodedSection& decoded, StagedSection& section) {
+Error Client::Impl::stage_opaque(Bytes message, const DecodedSection& decoded, StagedSection& section, Tick tick) {
     for (u32 c = 0; c < layout->component_count; ++c) {
         if (!layout->components[c].opaque || !(decoded.listed >> c & 1))
             continue;
         for (u64 m = decoded.opaque_carried[c] & section.lanes; m; m &= m - 1) {
             const u32 lane = static_cast<u32>(std::countr_zero(m));
             const Bytes bytes = decoded.opaque[c][lane];
+            if (decoded.opaque_ops[c] >> lane & 1) {
+                if (const Error error = stage_ops(bytes, decoded, section, c, lane, tick); error != Error::none)
+                    return error;
+                continue;
+            }
             StagedOpaque value;
             value.component = static_cast<u8>(c);
             value.lane = static_cast<u8>(lane);
-            value.count = static_cast<u32>(bytes.size());
+            value.count = value.wire_bytes = static_cast<u32>(bytes.size());
             value.hash = opaque_hash(bytes.data(), bytes.size());
             if (bytes.data() >= message.data() && bytes.data() + bytes.size() <= message.data() + message.size()) {
                 value.in_message = bytes.data();
@@ -137,6 +143,67 @@ Error Client::Impl::stage_opaque(Bytes message, const DecodedSection& decoded, S
         }
     }
     return Error::none;
+}
+
+/// R15: what is held of the lane is right as of the tick that carried it last, so each op after that is done, in order, and no other. The
+/// result is a value like one that is sent whole.
+Error Client::Impl::stage_ops(Bytes ops, const DecodedSection& decoded, StagedSection& section, u32 component, u32 lane, Tick tick) {
+    OpReader reader(ops, decoded.baseline_age);
+    Bytes op;
+    u32 age = 0;
+    while (reader.next(op, age)) {
+    }
+    if (reader.error() != Error::none || ops.empty())
+        return reader.error() != Error::none ? reader.error() : Error::bad_value;
+    if ((layout->unknown >> component & 1) || section.unapplied || !(open_lanes(section.chunk, tick) >> lane & 1))
+        return Error::none;
+    const Tick carried = section.chunk->live().carried[lane];
+    const u32 age_max = tick_newer(tick - decoded.baseline_age, carried) ? decoded.baseline_age : tick - carried;
+    if (age >= age_max)
+        return Error::none; // the newest of them has been done
+    StagedOpaque value;
+    value.component = static_cast<u8>(component);
+    value.lane = static_cast<u8>(lane);
+    value.wire_bytes = static_cast<u32>(ops.size());
+    value.made = true;
+    value.copied_at = scratch->made.size();
+    const Bytes held = rings.value(*section.chunk, component, lane);
+    if (!held.data() || !apply_ops(ops, decoded.baseline_age, held, component, age_max, value)) {
+        section.unapplied = true;
+        ++stats.unapplied_opaque;
+        return Error::none;
+    }
+    if (scratch->made.size() > config.memory_bytes_max)
+        return Error::limit_reached;
+    const Bytes made = scratch->bytes_of(value);
+    value.hash = opaque_hash(made.data(), made.size());
+    scratch->opaque.push_back(value);
+    ++section.opaque_count;
+    return Error::none;
+}
+
+/// Does the ops that are younger than age_max to a component with the bytes `from`. False: one of them is refused, or what comes out.
+bool Client::Impl::apply_ops(Bytes ops, u32 baseline_age, Bytes from, u32 component, u32 age_max, StagedOpaque& value) {
+    const ComponentInfo& info = *layout->components[component].info;
+    const ComponentOps& type = world.pool_of(info.id)->ops();
+    type.construct(scratch->object);
+    bool good = info.deserialize(scratch->object, from) == Error::none;
+    OpReader reader(ops, baseline_age);
+    Bytes op;
+    u32 age = 0;
+    while (good && reader.next(op, age))
+        good = age >= age_max || info.diffs.apply_bytes(info.diffs, scratch->object, op) == Error::none;
+    if (good) {
+        Array<std::byte>& out = scratch->made;
+        const u32 room = info.opaque_bytes_max;
+        out.resize(value.copied_at + room);
+        value.count = info.serialize(scratch->object, {out.data() + value.copied_at, room});
+        good = value.count <= room;
+        out.resize(value.copied_at + (good ? value.count : 0));
+    }
+    if (type.destroy)
+        type.destroy(scratch->object, 1);
+    return good && opaque_reads(component, scratch->bytes_of(value));
 }
 
 /// Whether the bytes can be read, so that a refusal comes before anything is changed.
@@ -211,6 +278,10 @@ bool Client::Impl::within_limits(Tick tick) {
         chunks += section.chunk == nullptr;
         bytes += rings.write_bytes_max(section.chunk);
     }
+    if (layout->diffs)
+        for (const StagedOpaque& value : scratch->opaque)
+            if (layout->diffs >> value.component & 1)
+                bytes += ChunkRings::value_bytes_max(value.count);
     if (!acks.has_room(unapplied) || chunks > config.chunks_max || bytes > config.memory_bytes_max)
         return false;
     if (!index.room(lanes))
@@ -225,6 +296,7 @@ void Client::Impl::release_staged() {
     scratch->sections.clear();
     scratch->opaque.clear();
     scratch->bytes.clear();
+    scratch->made.clear();
 }
 
 } // namespace throng

@@ -229,6 +229,8 @@ Error Protocol::Impl::add_columns(LayoutComponent& out, const ComponentInfo& inf
     out.column_count = info.field_count;
     out.opaque = info.opaque_bytes_max > 0;
     out.converted = info.form.size_bytes > 0;
+    out.diffs = info.diffs.history > 0;
+    layout.diffs |= static_cast<u32>(out.diffs) << (&out - layout.components);
     if (info.field_count > ComponentInfo::fields_max)
         return refuse(Error::limit_reached, info.name, "more than 16 fields");
     if (const char* wrong = wrong_names(info))
@@ -436,6 +438,19 @@ const char* Protocol::Impl::wrong_rules(u32 component) const {
     return nullptr;
 }
 
+/// Null, or what is wrong with a component's diffs.
+static const char* wrong_diffs(const ComponentInfo& info) {
+    if (info.diffs.history == 0)
+        return nullptr;
+    if (info.diffs.other_type)
+        return "its diffs apply to another type";
+    if (!info.diffs.serialize || !info.diffs.deserialize || !info.diffs.apply)
+        return "diffs need three functions";
+    if (info.diffs.history > diff_history_max)
+        return "a history of diffs has 1 to 4096 of them";
+    return info.immutable || info.once ? "what is immutable or sent once has no diffs" : nullptr;
+}
+
 Error Protocol::Impl::check_types() {
     if (component_count > component_count_max)
         return refuse(Error::limit_reached, overflow.name, "more than 32 components");
@@ -449,6 +464,8 @@ Error Protocol::Impl::check_types() {
             return refuse(Error::bad_value, info.name, wrong);
         if (info.opaque_bytes_max > 0 && (!info.serialize || !info.deserialize))
             return refuse(Error::bad_value, info.name, opaque_problem);
+        if (const char* wrong = wrong_diffs(info))
+            return refuse(Error::bad_value, info.name, wrong);
         if (info.related_fields >> 31)
             return refuse(Error::bad_value, info.name, "related() names a field that is no reference, or not registered before");
     }

@@ -12,6 +12,7 @@ namespace {
 
 constexpr u32 name_length_max = ComponentInfo::name_bytes_max - 1;
 constexpr u32 flag_independent = 16, flag_waits = 32, flag_rest = 64;
+constexpr u32 flag_diffs = 1u << 17; // beside the largest opaque size
 enum Spatial : u8 { spatial_none, spatial_narrow, spatial_wide };
 
 u32 flags_of(const MessageInfo& info) {
@@ -187,6 +188,8 @@ public:
                 continue;
             if ((known->opaque_bytes_max > 0) != (info.opaque_bytes_max > 0))
                 return differs("component \"%s\": opaque on one side only", info.name);
+            if (info.diffs.history > 0 && known->diffs.history == 0)
+                return differs("component \"%s\": without diffs here", info.name);
             if (const Error error = compare_fields("component", info.name, *known, info); error != Error::none)
                 return error;
         }
@@ -242,9 +245,14 @@ private:
         in_.name(info.name);
         const ComponentInfo* const known = own_component(info.name);
         info.id = known ? known->id : no_component;
-        info.opaque_bytes_max = in_.number(opaque_bytes_max);
+        const u32 size = in_.number(flag_diffs | opaque_bytes_max);
+        const bool diffs = (size & flag_diffs) != 0;
+        info.opaque_bytes_max = size & ~flag_diffs;
+        if (info.opaque_bytes_max > opaque_bytes_max || (diffs && info.opaque_bytes_max == 0))
+            in_.fail();
         if (info.opaque_bytes_max == 0)
             read_fields(info, known);
+        info.diffs.history = diffs; // it is the server that keeps them
         if (!known)
             return;
         info.size_bytes = known->size_bytes;
@@ -252,6 +260,8 @@ private:
         info.deserialize = known->deserialize;
         info.deserialize_in_place = known->deserialize_in_place;
         info.consume = known->consume;
+        if (diffs && known->diffs.history > 0)
+            info.diffs = known->diffs;
         info.form = known->form;
         info.resource = known->resource;
         info.immutable = known->immutable;
@@ -385,7 +395,7 @@ void Protocol::Impl::write_table() {
     for (u32 c = 0; c < layout.component_count; ++c) {
         const ComponentInfo& info = components[c];
         out.name(info.name);
-        out.varint(info.opaque_bytes_max);
+        out.varint(info.opaque_bytes_max | (info.diffs.history > 0 ? flag_diffs : 0));
         if (info.opaque_bytes_max > 0)
             continue;
         out.integer(info.field_count, 1);

@@ -9,11 +9,14 @@
 
 namespace throng {
 
+class OpLog; // src/registry/op_log.hpp
+
 /// Newest bytes of one opaque component of a chunk. The server's mirror owns them.
 struct OpaqueLanes {
     const std::byte* data[lane_count]; // where the lane's bytes start
     u32 bytes[lane_count];
     Tick changed[lane_count];          // tick of the last change (insert included)
+    OpLog* logs = nullptr;             // [lane], what made the bytes from earlier ones, of components with diffs; or null
 };
 
 /// The state of a chunk at one tick: the mirror's on the server, a ring version on the client. blocks[i] belongs to
@@ -101,6 +104,7 @@ struct DecodedSection {
     std::byte* blocks[Protocol::component_count_max] = {}; // of listed components: present, counters and column elements
     u64 opaque_carried[Protocol::component_count_max] = {};          // lanes whose opaque bytes are in this section
     Bytes opaque[Protocol::component_count_max][lane_count] = {};    // valid where carried
+    u64 opaque_ops[Protocol::component_count_max] = {}; // of the lanes carried, those whose bytes are ops (OpReader)
 };
 
 /// Room for one decoded section and the zstd output. Make one per client (or per worker, shared by clients).

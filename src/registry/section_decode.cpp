@@ -424,13 +424,16 @@ private:
         if (width > opaque_width_max)
             return false;
         const u32 bytes_max = layout_.components[component].info->opaque_bytes_max;
+        const bool diffs = layout_.components[component].diffs && !out_.full;
         for (u64 rest = carried; rest != 0; rest &= rest - 1) {
             const u32 bytes = static_cast<u32>(reader_.get(width));
             if (bytes > bytes_max)
                 return false;
             opaque_bytes_[component][std::countr_zero(rest)] = bytes;
+            if (diffs && reader_.get_bit())
+                out_.opaque_ops[component] |= rest & (~rest + 1);
         }
-        return !reader_.failed();
+        return (gained & out_.opaque_ops[component]) == 0 && !reader_.failed(); // ops need what they are done to
     }
 
     Error decode_opaque_bytes() {
@@ -523,6 +526,7 @@ Error decode_section(Bytes payload, u32 cell_steps, const ChunkState& baseline, 
     out.listed = 0;
     std::fill_n(out.blocks, Protocol::component_count_max, nullptr);
     std::fill_n(out.opaque_carried, Protocol::component_count_max, u64{0});
+    std::fill_n(out.opaque_ops, Protocol::component_count_max, u64{0});
     if (!zstd)
         return section::BodyDecoder(payload, {}, cell_steps, baseline, baseline_lanes, *buffers.impl, out).decode<false>();
     u32 raw_bytes = 0;

@@ -1,3 +1,4 @@
+#include "src/registry/op_log.hpp"
 #include "src/registry/section_format.hpp"
 #include "src/registry/wide_codes.hpp"
 #include "src/wire/kernels.hpp"
@@ -177,6 +178,10 @@ public:
             const OpaqueLanes& opaque = *input_.opaque[component];
             for (u64 carried = carried_[component]; carried != 0; carried &= carried - 1) {
                 const u32 lane = static_cast<u32>(std::countr_zero(carried));
+                if (!full_ && layout_.components[component].diffs && (ops_[component] >> lane & 1)) {
+                    component_bits[component] += 8 * write_ops(writer, opaque.logs[lane]);
+                    continue;
+                }
                 writer.put_bytes(opaque.data[lane], opaque.bytes[lane]);
                 component_bits[component] += 8 * opaque.bytes[lane];
             }
@@ -435,6 +440,8 @@ private:
             return;
         opaque_listed_ |= 1u << component;
         const OpaqueLanes& opaque = *input_.opaque[component];
+        if (layout_.components[component].diffs && !full_)
+            return encode_diff_head(writer, component, opaque, carried);
         u32 any = 0;
         for (u64 rest = carried; rest != 0; rest &= rest - 1)
             any |= opaque.bytes[std::countr_zero(rest)];
@@ -443,6 +450,37 @@ private:
         writer.put(width, opaque_width_bits);
         for (u64 rest = carried; rest != 0; rest &= rest - 1)
             writer.put(opaque.bytes[std::countr_zero(rest)], width);
+    }
+
+    /// The same of a component with diffs: of each lane its ops since the baseline, if all are kept and they are shorter.
+    [[gnu::noinline]] void encode_diff_head(BitWriter& writer, u32 component, const OpaqueLanes& opaque, u64 carried) {
+        u32 bytes[lane_count];
+        u32 any = 0;
+        u64 ops = 0;
+        for (u64 rest = carried; rest != 0; rest &= rest - 1) {
+            const u32 lane = static_cast<u32>(std::countr_zero(rest));
+            const u32 log_bytes = opaque.logs ? opaque.logs[lane].size_after(input_.baseline_tick, input_.tick) : 0;
+            const bool shorter = log_bytes != 0 && log_bytes < opaque.bytes[lane];
+            ops |= static_cast<u64>(shorter) << lane;
+            bytes[lane] = shorter ? log_bytes : opaque.bytes[lane];
+            any |= bytes[lane];
+        }
+        ops_[component] = ops;
+        const u32 width = static_cast<u32>(std::bit_width(any));
+        THRONG_ASSERT(width <= opaque_width_max);
+        writer.put(width, opaque_width_bits);
+        for (u64 rest = carried; rest != 0; rest &= rest - 1) {
+            const u32 lane = static_cast<u32>(std::countr_zero(rest));
+            writer.put(bytes[lane], width);
+            writer.put(ops >> lane & 1, 1);
+        }
+    }
+
+    /// Returns how many bytes.
+    [[gnu::noinline]] u32 write_ops(BitWriter& writer, const OpLog& log) {
+        const u32 bytes = log.size_after(input_.baseline_tick, input_.tick);
+        log.write_after(input_.baseline_tick, input_.tick, writer);
+        return bytes;
     }
 
     const EncodeInput& input_;
@@ -455,6 +493,7 @@ private:
     LaneList lanes_;
     RowList rows_; // see all_rows
     u64 carried_[Protocol::component_count_max];
+    u64 ops_[Protocol::component_count_max]; // of a delta's components with diffs
 };
 
 // Flags and age. Returns the byte count, at most 1 + varint_bytes_max.

@@ -1,5 +1,6 @@
 #include "src/server/mirror.hpp"
 #include "src/memory/huge_pages.hpp"
+#include "src/registry/op_log.hpp"
 #include "src/server/scopes.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
@@ -29,7 +30,7 @@ constexpr u32 undo_small_bytes = 256; // the first ring of a chunk
 } // namespace
 
 Mirror::Mirror(const Layout& layout, u32 history, Allocator allocator)
-    : allocator_(allocator), history_(history), component_count_(layout.component_count), plain_(layout.plain()),
+    : layout_(layout), allocator_(allocator), history_(history), component_count_(layout.component_count), plain_(layout.plain()),
       row_bytes_(layout.row_bytes), chunks_(allocator), slabs_(allocator) {
     THRONG_ASSERT(history >= 2 && history <= history_max);
 }
@@ -42,6 +43,11 @@ Mirror::~Mirror() {
                 continue;
             for (u32 lane = 0; lane < lane_count; ++lane)
                 allocator_.free(const_cast<std::byte*>(store->lanes.data[lane]), store->capacity[lane], 16);
+            if (OpLog* const logs = store->lanes.logs) {
+                for (u32 lane = 0; lane < lane_count; ++lane)
+                    logs[lane].~OpLog();
+                allocator_.free(logs, sizeof(OpLog) * lane_count, alignof(OpLog));
+            }
             allocator_.free(store, sizeof(OpaqueStore), alignof(OpaqueStore));
         }
     }
@@ -316,7 +322,7 @@ LaneRules* Mirror::lane_rules(Chunk& chunk) {
     return kept.rules;
 }
 
-bool Mirror::store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bool inserted, Tick tick) {
+bool Mirror::store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bool inserted, Tick tick, std::span<const Bytes> ops) {
     auto* store = reinterpret_cast<OpaqueStore*>(chunk.opaque[component]);
     if (!store) {
         store = new (allocator_.allocate(sizeof(OpaqueStore), alignof(OpaqueStore))) OpaqueStore{};
@@ -333,9 +339,25 @@ bool Mirror::store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bo
         store->capacity[lane] = capacity;
     }
     std::memcpy(const_cast<std::byte*>(lanes.data[lane]), bytes.data(), size);
+    const Tick before = lanes.changed[lane];
     lanes.bytes[lane] = size;
     lanes.changed[lane] = tick;
+    if (lanes.logs || !ops.empty())
+        log_ops(lanes, component, lane, before, ops);
     return true;
+}
+
+void Mirror::log_ops(OpaqueLanes& lanes, u32 component, u32 lane, Tick before, std::span<const Bytes> ops) {
+    if (!lanes.logs) {
+        auto* const memory = static_cast<std::byte*>(allocator_.allocate(sizeof(OpLog) * lane_count, alignof(OpLog)));
+        for (u32 i = 0; i < lane_count; ++i)
+            new (memory + sizeof(OpLog) * i) OpLog(allocator_);
+        lanes.logs = reinterpret_cast<OpLog*>(memory);
+    }
+    if (ops.empty())
+        lanes.logs[lane].clear();
+    else
+        lanes.logs[lane].append(lanes.changed[lane], before, ops, layout_.components[component].info->diffs.history, lanes.bytes[lane]);
 }
 
 void Mirror::renew_opaque(Chunk& chunk, u32 component, u64 lanes, Tick tick) {

@@ -133,6 +133,12 @@ struct OpaqueStore {
     u32 capacity[lane_count] = {};
 };
 
+/// The present bytes of an opaque lane; data() is null if it never had any.
+inline Bytes opaque_bytes(const Chunk& chunk, u32 component, u32 lane) {
+    const OpaqueLanes* const lanes = chunk.opaque[component];
+    return lanes && lanes->data[lane] ? Bytes{lanes->data[lane], lanes->bytes[lane]} : Bytes{};
+}
+
 class Mirror {
 public:
     Mirror(const Layout& layout, u32 history, Allocator allocator);
@@ -191,8 +197,8 @@ public:
         detail::prefetch(chunk->places.b);
     }
     /// Stores the bytes of an opaque lane; returns true if they differ from the present ones, or if `inserted`: then they count
-    /// as changed in any case.
-    bool store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bool inserted, Tick tick);
+    /// as changed in any case. `ops` made them from the present ones; empty: it is not known what did.
+    bool store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bool inserted, Tick tick, std::span<const Bytes> ops = {});
 
     /// The bytes of these lanes, stored before, count as changed at `tick`.
     void renew_opaque(Chunk& chunk, u32 component, u64 lanes, Tick tick);
@@ -216,6 +222,7 @@ public:
 private:
     std::byte* carve(u64 bytes);
     void grow_undo(Chunk& chunk, u32 bytes);
+    void log_ops(OpaqueLanes& lanes, u32 component, u32 lane, Tick before, std::span<const Bytes> ops);
     /// Ring index of the oldest version newer than `baseline`; the newest one if there is none.
     u32 first_after(const Chunk& chunk, Tick baseline) const {
         u32 version = chunk.newest;
@@ -228,6 +235,7 @@ private:
         return version;
     }
 
+    const Layout& layout_;
     Allocator allocator_;
     u32 history_;
     u32 component_count_;

@@ -4,6 +4,7 @@
 #include "src/server/state.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -21,7 +22,7 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       own_executor(c.executor ? ExecutorHandle() : make_serial_executor()),
       mirror(p.layout(), std::clamp(c.history_ticks, 2u, history_max), c.allocator), grid(c.allocator), slots(c.allocator),
       net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), touched(c.allocator), fresh_rows(c.allocator),
-      fresh(c.allocator), denied(c.allocator), once_due(c.allocator),
+      fresh(c.allocator), denied(c.allocator), ops(c.allocator), op_room(c.allocator), once_due(c.allocator),
       touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
       lasting_ended(c.allocator), rule_changes(w), priority_changes(w), owner_changes(w), group_changes(w), scope_changes(w),
@@ -39,10 +40,20 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
         executor = own_executor.get();
     table_message.push_back(static_cast<std::byte>(MessageKind::table));
     table_message.append(p.table().data(), static_cast<u32>(p.table().size()));
+    u32 replayed_bytes = 0, replay_object_bytes = 0;
+    for (u32 d = layout.diffs; d; d &= d - 1) {
+        const ComponentInfo& info = *layout.components[std::countr_zero(d)].info;
+        replayed_bytes = std::max(replayed_bytes, info.opaque_bytes_max);
+        replay_object_bytes = std::max(replay_object_bytes, info.size_bytes + replay_alignment);
+        info.ensure_pool(world);
+        THRONG_ASSERT(world.pool_of(info.id)->ops().alignment <= replay_alignment);
+    }
     workers.reserve(executor->worker_count());
     for (u32 i = 0; i < executor->worker_count(); ++i) {
         workers.push_back(WorkerState(payload_blocks, c.allocator));
         workers.back().wire_objects.reserve(p);
+        workers.back().replayed.resize(replayed_bytes);
+        workers.back().replay_object.resize(replay_object_bytes);
         workers.back().scratch =
             new (c.allocator.allocate(sizeof(SectionScratch), alignof(SectionScratch))) SectionScratch(p.dictionary(), c.allocator);
     }

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 using namespace throng;
 
@@ -52,6 +53,53 @@ Error read_diary(void* component, std::span<const std::byte> in) {
     return Error::none;
 }
 
+u32 write_scroll(const void* component, std::span<std::byte> out) {
+    const Scroll& scroll = *static_cast<const Scroll*>(component);
+    const std::size_t bytes = sizeof scroll.seq + scroll.text.size();
+    if (bytes <= out.size()) {
+        std::memcpy(out.data(), &scroll.seq, sizeof scroll.seq);
+        std::memcpy(out.data() + sizeof scroll.seq, scroll.text.data(), scroll.text.size());
+    }
+    return static_cast<u32>(bytes);
+}
+
+Error read_scroll(void* component, std::span<const std::byte> in) {
+    Scroll& scroll = *static_cast<Scroll*>(component);
+    if (in.size() < sizeof scroll.seq)
+        return Error::truncated;
+    std::memcpy(&scroll.seq, in.data(), sizeof scroll.seq);
+    scroll.text.assign(reinterpret_cast<const char*>(in.data()) + sizeof scroll.seq, in.size() - sizeof scroll.seq);
+    return Error::none;
+}
+
+constexpr u32 stroke_bytes = 9;
+u32 write_stroke(const Stroke& stroke, std::span<std::byte> out) {
+    if (out.size() >= stroke_bytes) {
+        std::memcpy(out.data(), &stroke.seq, 4);
+        std::memcpy(out.data() + 4, &stroke.at, 4);
+        out[8] = static_cast<std::byte>(stroke.letter);
+    }
+    return stroke_bytes;
+}
+
+Error read_stroke(Stroke& stroke, std::span<const std::byte> in) {
+    if (in.size() != stroke_bytes)
+        return Error::truncated;
+    std::memcpy(&stroke.seq, in.data(), 4);
+    std::memcpy(&stroke.at, in.data() + 4, 4);
+    stroke.letter = static_cast<u8>(in[8]);
+    return Error::none;
+}
+
+Error apply_stroke(Scroll& scroll, const Stroke& stroke) {
+    scroll.seq = stroke.seq;
+    if (stroke.at < scroll.text.size())
+        scroll.text[stroke.at] = static_cast<char>(stroke.letter);
+    else if (scroll.text.size() < scroll_bytes_max)
+        scroll.text.push_back(static_cast<char>(stroke.letter));
+    return Error::none;
+}
+
 template <class T>
 void write(const Received& received, const T& value) {
     if (received.older)
@@ -91,9 +139,13 @@ void make_rules(ReceiveRules& functions, ReceiveRules& compare) {
         need((functions.functions_for<Speed, Heat>(write<Heat>, remove<Heat>)));
         need(compare.write_if_different<Heat>());
     }
+    if (functions.protocol().components().back().name == std::string_view("scroll")) {
+        need((functions.functions_for<Speed, Scroll>(write<Scroll>, remove<Scroll>)));
+        need(compare.write_if_different<Scroll>());
+    }
 }
 
-std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, bool ruled, bool bonds, bool scoped) {
+std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, bool ruled, bool bonds, bool scoped, bool diffs) {
     auto protocol = std::make_unique<Protocol>(config);
     const Range map{-map_edge, map_edge, 0.01};
     protocol->component<Place>("place")
@@ -133,6 +185,13 @@ std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, boo
         protocol->component<Tactics>("tactics").field(&Tactics::plan).audience(Audience::group);
         protocol->component<Rumour>("rumour").field(&Rumour::heard, Range{0, 100, 0.5}).audience(Audience::others);
         protocol->opaque<Diary>("diary", sizeof(Diary::page), write_diary, read_diary).audience(Audience::owner);
+    }
+    if (diffs) {
+        constexpr u32 bytes_max = sizeof(Scroll::seq) + scroll_bytes_max;
+        protocol->resource<Scroll>("world scroll", bytes_max, OpaqueFunctions{write_scroll, read_scroll})
+            .diffs(write_stroke, read_stroke, apply_stroke, {.history = 10});
+        protocol->opaque<Scroll>("scroll", bytes_max, write_scroll, read_scroll)
+            .diffs(write_stroke, read_stroke, apply_stroke, {.history = 16});
     }
     if (protocol->finish() != Error::none) {
         std::fprintf(stderr, "%s\n", protocol->problem());

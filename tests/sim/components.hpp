@@ -73,15 +73,26 @@ struct Rumour { // for all but the owner
 struct Diary { // its owner's, opaque
     throng::u32 page = 0;
 };
+struct Scroll { // with diffs, as a component and as a resource
+    throng::u32 seq = 0;
+    std::string text;
+    bool operator==(const Scroll&) const = default;
+};
+struct Stroke { // a letter of it changes, or comes at the end
+    throng::u32 seq = 0;
+    throng::u32 at = 0;
+    throng::u8 letter = 0;
+};
 
+inline constexpr throng::u32 scroll_bytes_max = 400;   // of the text
 inline constexpr double map_edge = 200;                // +- on both axes
 inline constexpr throng::u32 note_bytes_max = 3000;    // more than a packet
-inline constexpr throng::u32 sequenced_components = 8; // Place, Vitals, Facing, Link, Note, Mood, Heat, Bond
+inline constexpr throng::u32 sequenced_components = 9; // Place, Vitals, Facing, Link, Note, Mood, Heat, Bond, Scroll
 
 /// `lasting`: with Lasting, too. `ruled`: with Mood and Birth, which have rules, Heat, which travels as another
-/// type, and Weather, a resource. `bonds`: with Bond. `scoped`: with components of each audience.
+/// type, and Weather, a resource. `bonds`: with Bond. `scoped`: with components of each audience. `diffs`: with Scroll.
 std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {}, bool lasting = false, bool ruled = false,
-                                                bool bonds = false, bool scoped = false);
+                                                bool bonds = false, bool scoped = false, bool diffs = false);
 
 /// Two sets of rules under which clients must show what they show without any: functions that write the components themselves (of some
 /// only while the entity has Speed, with values older than the newest), and rows that are written only if different.

@@ -117,6 +117,7 @@ Plan::Plan(u64 s) : seed(s) {
     pause_chance = Random(seed ^ 0x9a05).pick({0.0, 0.0, 0.2, 1.0});
     ruled_chance = Random(seed ^ 0x2d1e).pick({0.0, 0.05, 0.3, 1.0});
     bond_chance = random.pick({0.0, 0.1, 0.3, 1.0});
+    diff_chance = Random(seed ^ 0xd1ff).pick({0.0, 0.1, 0.5, 1.0});
     scope_chance = Random(seed ^ 0x5c09).pick({0.0, 0.1, 1.0, 1.0});
 }
 

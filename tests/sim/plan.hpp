@@ -68,6 +68,7 @@ struct Plan {
     double scope_chance = 0;       // a tick: who sees which components of an entity
     double priority_chance = 0;    // a tick: how often an entity is sent changes, to all or to one client
     double ruled_chance = 0;       // for each of 8 times a tick: something that the rules of components look at changes
+    double diff_chance = 0;        // for each of 8 times a tick: diffs are done to an entity, or something beside them
     double bond_chance = 0;        // a tick: an entity is bound to another one, or freed
     // faults
     double loss_percent = 0, burst_percent = 0, reorder_percent = 0, duplicate_percent = 0, truncate_percent = 0;

@@ -40,7 +40,8 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
       verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), pauses_(seed ^ 0x9a05),
       world_({.block_rows = 64}), network_(plan_.network),
       server_(world_, protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
-      actions_(plan_, random_, world_), ruled_(seed ^ 0x2d1e, world_), verifier_(protocol, world_, server_) {
+      actions_(plan_, random_, world_), ruled_(seed ^ 0x2d1e, world_), diffs_(seed ^ 0xd1ff, world_, server_),
+      verifier_(protocol, world_, server_) {
     make_rules(function_rules_, compare_rules_);
     actions_.tracing = options.trace;
     verifier_.unhoused_allowed = plan_.server.chunks_max < 1000;
@@ -401,6 +402,11 @@ void Simulation::tick(bool faults) {
         for (u32 i = 0; i < 8; ++i)
             if (ruled_.chance(plan_.ruled_chance))
                 ruled_.perform();
+        for (u32 i = 0; i < 8; ++i)
+            if (diffs_.chance(plan_.diff_chance))
+                diffs_.perform();
+        if (diffs_.mistakes())
+            failure_.report("a diff was refused, or another one not");
         if (lists_.chance(plan_.listing_chance))
             random_listing();
         if (lists_.chance(plan_.lasting_chance))

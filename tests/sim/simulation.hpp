@@ -3,6 +3,7 @@
 // which every client must show exactly what the server means it to see.
 #include "bench/verify.hpp"
 #include "tests/sim/actions.hpp"
+#include "tests/sim/diffs.hpp"
 #include "tests/sim/ruled.hpp"
 #include "tests/sim/peer.hpp"
 #include "throng/multiplexer.hpp"
@@ -124,6 +125,7 @@ private:
     throng::Server server_;
     Actions actions_;
     RuledActions ruled_;
+    DiffActions diffs_;
     Truth truth_;
     std::vector<throng::GroupId> groups_;
     throng::u32 purses_ = 0;

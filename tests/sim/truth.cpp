@@ -76,6 +76,16 @@ Fingerprint fingerprint(const World& world, Entity entity, const Ruled* ruled) {
         set(13, std::lround(heat->kelvin * 10), heat->seq);
     if (const auto* weather = world.get<ResourceValue<Weather>>(entity))
         set(14, weather->value.wind, weather->value.seq);
+    const auto set_scroll = [&](u32 component, const Scroll& scroll) {
+        u64 text = scroll.text.size();
+        for (const char c : scroll.text)
+            text = mix(text, static_cast<u64>(c));
+        set(component, scroll.seq, text);
+    };
+    if (const Scroll* scroll = world.get<Scroll>(entity))
+        set_scroll(16, *scroll);
+    if (const auto* scroll = world.get<ResourceValue<Scroll>>(entity))
+        set_scroll(17, scroll->value);
     return all;
 }
 
@@ -85,7 +95,7 @@ u32 seen_components(const Server& server, ClientId client, Entity entity) {
         ((seen |= server.visible<Ts>(client, entity) ? bit : 0, bit <<= 1), ...);
     };
     look(static_cast<void (*)(Place, Speed, Vitals, Facing, Link, Note, Lasting, Purse, Tactics, Rumour, Diary, Mood, Birth, Heat,
-                              ResourceValue<Weather>, Bond)>(nullptr));
+                              ResourceValue<Weather>, Bond, Scroll, ResourceValue<Scroll>)>(nullptr));
     return seen;
 }
 
@@ -124,6 +134,8 @@ std::string describe(const World& world, Entity entity) {
         add(" rumour %.1f", static_cast<double>(rumour->heard));
     if (const Diary* diary = world.get<Diary>(entity))
         add(" diary %u", diary->page);
+    if (const Scroll* scroll = world.get<Scroll>(entity))
+        add(" scroll %zu bytes #%u", scroll->text.size(), scroll->seq);
     return text + " }";
 }
 
@@ -144,6 +156,8 @@ void sequences(const World& world, Entity entity, u32 (&out)[sequenced_component
     out[6] = heat ? heat->seq : 0;
     const Bond* bond = world.get<Bond>(entity);
     out[7] = bond ? bond->seq : 0;
+    const Scroll* scroll = world.get<Scroll>(entity);
+    out[8] = scroll ? scroll->seq : 0;
 }
 
 /// What the rules of make_protocol say, said once more.
