@@ -47,6 +47,27 @@ inline Error read_note(void* component, std::span<const std::byte> in) {
     return Error::none;
 }
 
+struct Letter { // what is put at a note's end
+    u8 value = 0;
+};
+inline u32 write_letter(const Letter& letter, std::span<std::byte> out) {
+    if (!out.empty())
+        out[0] = std::byte(letter.value);
+    return 1;
+}
+inline Error read_letter(Letter& letter, std::span<const std::byte> in) {
+    if (in.size() != 1)
+        return Error::truncated;
+    letter.value = static_cast<u8>(in[0]);
+    return Error::none;
+}
+inline Error put_letter(Note& note, const Letter& letter) {
+    if (note.size_bytes >= sizeof note.bytes || letter.value == 0xfe)
+        return Error::bad_value;
+    note.bytes[note.size_bytes++] = letter.value;
+    return Error::none;
+}
+
 // Typed messages. All are unreliable, since the targets deliver on that channel.
 struct Hit {
     Entity target, source;
@@ -105,7 +126,7 @@ struct FuzzProtocol {
         life.field(&Life::target);
         if (newer)
             life.field(&Life::mana, "mana");
-        protocol.opaque<Note>("note", sizeof(Note::bytes), write_note, read_note);
+        protocol.opaque<Note>("note", sizeof(Note::bytes), write_note, read_note).diffs(write_letter, read_letter, put_letter);
         constexpr Channel channel = Channel::unreliable;
         if (newer)
             protocol.message<Whisper>("whisper", {.channel = channel}).field(&Whisper::volume);

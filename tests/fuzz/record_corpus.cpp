@@ -156,6 +156,9 @@ void client(const char* target, const char* name, u64 seed, Compression compress
                 if (fuzz::Glow* glow = newer ? world.mut<fuzz::Glow>(all[i]) : nullptr)
                     ++glow->hue;
             }
+            for (u32 i = 0; i < entities; i += 2)
+                if (world.has<fuzz::Note>(all[i])) // refused at its end
+                    (void)server.apply_diff<fuzz::Note>(all[i], fuzz::Letter{static_cast<u8>('A' + tick)});
             if (tick % 4 == 3) {
                 world.destroy(all[tick % entities]);
                 all[tick % entities] = all.back();

@@ -2,6 +2,7 @@
 #include "throng/client.hpp"
 #include "throng/loopback.hpp"
 #include "throng/server.hpp"
+#include <cstring>
 #include <doctest/doctest.h>
 #include <vector>
 
@@ -28,6 +29,52 @@ void register_heat(Protocol& protocol) {
     protocol.component_as("heat", pack, unpack).field(&WireHeat::tenths);
 }
 // [/another_type]
+
+// [diffs]
+struct Chest { std::vector<u32> items; };   // hundreds of them
+struct Swap { u16 slot = 0; u32 item = 0; }; // all that is done to it
+
+u32 write_chest(const void* component, std::span<std::byte> out) {
+    const std::vector<u32>& items = static_cast<const Chest*>(component)->items;
+    const std::size_t bytes = items.size() * sizeof(u32);
+    if (bytes > 0 && bytes <= out.size())
+        std::memcpy(out.data(), items.data(), bytes);
+    return static_cast<u32>(bytes);
+}
+Error read_chest(void* component, std::span<const std::byte> in) {
+    std::vector<u32>& items = static_cast<Chest*>(component)->items;
+    items.resize(in.size() / sizeof(u32));
+    if (!items.empty())
+        std::memcpy(items.data(), in.data(), items.size() * sizeof(u32));
+    return in.size() % sizeof(u32) == 0 ? Error::none : Error::truncated;
+}
+u32 write_swap(const Swap& swap, std::span<std::byte> out) {
+    if (out.size() >= 6) {
+        std::memcpy(out.data(), &swap.slot, 2);
+        std::memcpy(out.data() + 2, &swap.item, 4);
+    }
+    return 6;
+}
+Error read_swap(Swap& swap, std::span<const std::byte> in) {
+    if (in.size() != 6)
+        return Error::truncated;
+    std::memcpy(&swap.slot, in.data(), 2);
+    std::memcpy(&swap.item, in.data() + 2, 4);
+    return Error::none;
+}
+Error do_swap(Chest& chest, const Swap& swap) { // on the server and on clients, where any may come
+    if (swap.slot >= chest.items.size())
+        return Error::bad_value;
+    chest.items[swap.slot] = swap.item;
+    return Error::none;
+}
+void register_chest(Protocol& protocol) {
+    protocol.opaque<Chest>("chest", 4000, write_chest, read_chest).diffs(write_swap, read_swap, do_swap, {.history = 64});
+}
+Error swap_item(Server& server, Entity chest, u16 slot, u32 item) {
+    return server.apply_diff<Chest>(chest, Swap{slot, item}); // a few bytes on the wire, instead of hundreds
+}
+// [/diffs]
 
 // [resource]
 struct Weather { float wind = 0; };
@@ -62,6 +109,7 @@ Error register_with_rules(Protocol& protocol) {
 TEST_CASE("guide: rules of components") {
     Protocol protocol;
     register_heat(protocol);
+    register_chest(protocol);
     register_weather(protocol);
     REQUIRE_MESSAGE(register_with_rules(protocol) == Error::none, protocol.problem());
     World world, client_world;
@@ -99,5 +147,15 @@ TEST_CASE("guide: rules of components") {
     CHECK(client_world.get<Ammo>(there)->count == 9);
     CHECK(client_world.get<Weapon>(there)->kind == 1);
     CHECK(client_world.get<Origin>(there)->village == 3);
+
+    world.add<Chest>(e, Chest{std::vector<u32>(500, 7)});
+    steps();
+    const u64 whole = client.component_report<Chest>().opaque_bytes;
+    CHECK(swap_item(server, e, 499, 8) == Error::none);
+    CHECK(swap_item(server, e, 500, 8) == Error::bad_value);
+    steps();
+    CHECK(client_world.get<Chest>(there)->items == world.get<Chest>(e)->items);
+    CHECK(client_world.get<Chest>(there)->items[499] == 8);
+    CHECK(client.component_report<Chest>().opaque_bytes - whole < 20);
 }
 } // namespace
