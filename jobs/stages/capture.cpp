@@ -34,7 +34,7 @@ struct Capture {
     void component(u32 index, u64 lanes);
     void fields(const LayoutComponent& component, u32 index, u64 lanes);
     u64 opaque(const LayoutComponent& component, u32 index, u64& present, const std::byte* const* rows, u64 inserted);
-    [[gnu::noinline]] bool find_ops(u32 index, u32 lane, Bytes now);
+    [[gnu::noinline]] std::span<const Bytes> find_ops(u32 index, u32 lane, Bytes now);
     void references(const FieldInfo& field, u32 component_index, u64 lanes, const std::byte* const* rows, i64* out);
     [[gnu::always_inline]] inline void place_lanes(u64 lanes);
     [[gnu::noinline]] void place_clusters(u64 lanes);
@@ -135,22 +135,23 @@ u64 Capture::opaque(const LayoutComponent& component, u32 index, u64& present, c
             continue;
         }
         const Bytes now{worker.opaque.data(), bytes};
-        const bool made_by_ops = component.diffs && !(inserted & bit) && find_ops(index, lane, now);
-        const std::span<const Bytes> ops(worker.ops.data(), made_by_ops ? worker.ops.size() : 0);
+        std::span<const Bytes> ops;
+        if ((state.layout.diffs >> index & 1) && !(inserted & bit)) [[unlikely]]
+            ops = find_ops(index, lane, now);
         if (state.mirror.store_opaque(chunk, index, lane, now, inserted >> lane & 1, state.tick, ops))
             differs |= bit;
     }
     return differs;
 }
 
-/// Whether the ops of this tick make the new bytes of a lane from those that the mirror has: what a client would do is done here first, so
-/// that a change by other means, or an op that depends on something else, is noticed. Then worker.ops has them.
-bool Capture::find_ops(u32 index, u32 lane, Bytes now) {
+/// The ops of this tick, if they make the new bytes of a lane from those that the mirror has: what a client would do is done here first, so
+/// that a change by other means, or an op that depends on something else, is noticed. Good until the next call.
+std::span<const Bytes> Capture::find_ops(u32 index, u32 lane, Bytes now) {
     const u32 entity_idx = chunk.entity_idx[lane];
     const Bytes before = opaque_bytes(chunk, index, lane);
     if (!state.ops.any(entity_idx) || !before.data() ||
         (before.size() == now.size() && std::memcmp(before.data(), now.data(), now.size()) == 0))
-        return false;
+        return {};
     const ComponentInfo& info = *state.layout.components[index].info;
     worker.ops.clear();
     std::size_t op_bytes = 0;
@@ -159,7 +160,7 @@ bool Capture::find_ops(u32 index, u32 lane, Bytes now) {
         op_bytes += op.size();
     });
     if (worker.ops.empty() || worker.ops.size() > info.diffs.history || op_bytes >= now.size())
-        return false;
+        return {};
     const ComponentOps& type = state.world.pool_of(info.id)->ops();
     const std::size_t room = reinterpret_cast<std::size_t>(worker.replay_object.data());
     void* const object = worker.replay_object.data() + ((~room + 1) & (replay_alignment - 1));
@@ -173,7 +174,7 @@ bool Capture::find_ops(u32 index, u32 lane, Bytes now) {
     }
     if (type.destroy)
         type.destroy(object, 1);
-    return same;
+    return {worker.ops.data(), same ? worker.ops.size() : 0};
 }
 
 /// Finds the rows of all touched lanes first, so that their cache misses overlap.

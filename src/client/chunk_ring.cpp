@@ -55,7 +55,7 @@ ChunkRings::ChunkRings(const Layout& layout, Allocator allocator, u32 versions_m
         blocks_bytes_ += bytes;
         if (layout.components[c].opaque)
             opaque_index_[c] = static_cast<u8>(opaque_count_++);
-        if (layout.components[c].diffs)
+        if (layout.diffs >> c & 1)
             diff_index_[c] = static_cast<u8>(diff_count_++);
     }
     version_pool_.init(allocator, sizeof(RingVersion) + sizeof(std::byte*) * layout.component_count);

@@ -45,7 +45,6 @@ struct LayoutComponent {
     bool spatial = false;
     bool references = false;     // has reference fields
     bool converted = false;      // travels as another type, of which the fields are
-    bool diffs = false;          // opaque: ops may stand for the bytes
 };
 
 struct BlockHeader {
@@ -90,7 +89,7 @@ struct Layout {
     u32 once = 0;                                 // bit i: component i is sent once: later changes are not sent
     u32 resources = 0;                    // bit i: component i is a resource's value
     u32 immutable = 0;                    // bit i: component i is replaced, never written
-    u32 diffs = 0;                        // bit i: component i has diffs
+    u32 diffs = 0;                        // bit i: component i is opaque, and in a delta ops may stand for the bytes
     u32 all = 0;                                  // bit i: component i. Of these ...
     u32 of_owner = 0, of_others = 0, of_group = 0; // ... those of an Audience; of a server's own protocol only
     /// What a client sees of an entity that is neither its own nor shared with it.

@@ -229,8 +229,7 @@ Error Protocol::Impl::add_columns(LayoutComponent& out, const ComponentInfo& inf
     out.column_count = info.field_count;
     out.opaque = info.opaque_bytes_max > 0;
     out.converted = info.form.size_bytes > 0;
-    out.diffs = info.diffs.history > 0;
-    layout.diffs |= static_cast<u32>(out.diffs) << (&out - layout.components);
+    layout.diffs |= static_cast<u32>(info.diffs.history > 0) << (&out - layout.components);
     if (info.field_count > ComponentInfo::fields_max)
         return refuse(Error::limit_reached, info.name, "more than 16 fields");
     if (const char* wrong = wrong_names(info))

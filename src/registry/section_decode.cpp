@@ -424,7 +424,7 @@ private:
         if (width > opaque_width_max)
             return false;
         const u32 bytes_max = layout_.components[component].info->opaque_bytes_max;
-        const bool diffs = layout_.components[component].diffs && !out_.full;
+        const bool diffs = (layout_.diffs >> component & 1) && !out_.full;
         for (u64 rest = carried; rest != 0; rest &= rest - 1) {
             const u32 bytes = static_cast<u32>(reader_.get(width));
             if (bytes > bytes_max)

@@ -178,7 +178,7 @@ public:
             const OpaqueLanes& opaque = *input_.opaque[component];
             for (u64 carried = carried_[component]; carried != 0; carried &= carried - 1) {
                 const u32 lane = static_cast<u32>(std::countr_zero(carried));
-                if (!full_ && layout_.components[component].diffs && (ops_[component] >> lane & 1)) {
+                if (!full_ && (layout_.diffs >> component & 1) && (ops_[component] >> lane & 1)) {
                     component_bits[component] += 8 * write_ops(writer, opaque.logs[lane]);
                     continue;
                 }
@@ -440,7 +440,7 @@ private:
             return;
         opaque_listed_ |= 1u << component;
         const OpaqueLanes& opaque = *input_.opaque[component];
-        if (layout_.components[component].diffs && !full_)
+        if ((layout_.diffs >> component & 1) && !full_)
             return encode_diff_head(writer, component, opaque, carried);
         u32 any = 0;
         for (u64 rest = carried; rest != 0; rest &= rest - 1)

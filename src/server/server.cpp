@@ -22,7 +22,7 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       own_executor(c.executor ? ExecutorHandle() : make_serial_executor()),
       mirror(p.layout(), std::clamp(c.history_ticks, 2u, history_max), c.allocator), grid(c.allocator), slots(c.allocator),
       net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), touched(c.allocator), fresh_rows(c.allocator),
-      fresh(c.allocator), denied(c.allocator), ops(c.allocator), op_room(c.allocator), once_due(c.allocator),
+      fresh(c.allocator), denied(c.allocator), once_due(c.allocator),
       touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
       lasting_ended(c.allocator), rule_changes(w), priority_changes(w), owner_changes(w), group_changes(w), scope_changes(w),
@@ -35,7 +35,7 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator), client_counts(c.allocator),
       keys(std::min(worker_count_max, (c.executor ? c.executor : own_executor.get())->worker_count()), c.allocator),
       key_starts(c.allocator), key_order(c.allocator), payload_blocks(TickArena::block_bytes, c.allocator), workers(c.allocator),
-      userdata(c.allocator) {
+      userdata(c.allocator), ops(c.allocator), op_room(c.allocator) {
     if (!executor)
         executor = own_executor.get();
     table_message.push_back(static_cast<std::byte>(MessageKind::table));

@@ -197,7 +197,7 @@ struct ClientCounts {
 struct alignas(128) WorkerState {
     WorkerState(BlockStock& payloads, Allocator a)
         : arena(payloads, a), moves(a), relinked(a), dangling(a), cells(a), numbers(a), merged(a), withdrawn(a), waiting(a), candidates(a),
-          message(a), opaque(a), replayed(a), replay_object(a), ops(a), masked_rows(a), lanes(a), typed(a), bundle(a), wire_objects(a) {}
+          message(a), opaque(a), masked_rows(a), lanes(a), typed(a), bundle(a), wire_objects(a), replayed(a), replay_object(a), ops(a) {}
     WorkerState(WorkerState&&) = default;
     WorkerState& operator=(WorkerState&&) = default;
     TickReport counts; // summed into the report
@@ -234,9 +234,6 @@ struct alignas(128) WorkerState {
     bool view_due = false; // a client's view is computed again in the next tick
     Array<std::byte> message;
     Array<std::byte> opaque;
-    Array<std::byte> replayed;      // capture: a component that diffs were applied to again, as bytes ...
-    Array<std::byte> replay_object; // ... and room for any, with replay_alignment
-    Array<Bytes> ops;               // of the lane at hand
     Array<std::byte> masked_rows; // encode: rows without what some clients do not see ...
     BlockHeader masked_headers[2][Protocol::component_count_max]; // ... and which lanes have what is left, now and at the baseline
     struct InMessage { // a section of the message being put together
@@ -253,6 +250,9 @@ struct alignas(128) WorkerState {
     SectionScratch* scratch = nullptr;
     u64 full_lanes = 0, full_bytes = 0; // encoded in full this tick
     ComponentCost component_costs[Protocol::component_count_max]; // of what was encoded this tick
+    Array<std::byte> replayed;      // capture: a component that diffs were applied to again, as bytes ...
+    Array<std::byte> replay_object; // ... and room for any, with replay_alignment
+    Array<Bytes> ops;               // of the lane at hand
 };
 
 inline constexpr u32 replay_alignment = 64;
@@ -294,8 +294,6 @@ struct ServerState {
     Array<u64> denied;
     Entity resource_entity;
     u32 resource_versions[Protocol::component_count_max] = {}; // that its components are of
-    OpQueue ops;               // by apply_diff, since the last tick
-    Array<std::byte> op_room;  // one of them, as bytes
     Array<u64> once_due;       // entity_idx * 2^32 + component sent once: its value is taken at the end of structure
     Array<u64> touched_chunks; // bit per chunk; atomic OR in mark, cleared by capture
     Array<u64> dirty_chunks;   // bit per chunk: changed at this tick
@@ -360,6 +358,8 @@ struct ServerState {
     TickReport report;
     bool adopt_world = false; // bind what the world holds already
     Array<std::byte> userdata; // of each state message
+    OpQueue ops;               // by apply_diff, since the last tick
+    Array<std::byte> op_room;  // one of them, as bytes
     u32 message_bytes = 1200;  // a packet
     u32 payload_bytes = 1100;  // largest payload that fits a packet beside the userdata
     u32 ordered_bytes = 0;     // the same of a message on the Ordered channel

@@ -83,7 +83,7 @@ inline void print_protocol(const Layout& layout, u32 cell_steps, Bytes dictionar
     for (u32 c = 0; c < layout.component_count; ++c) {
         const LayoutComponent& component = layout.components[c];
         std::printf("%s{\"name\": \"c%u\", \"opaque_bytes_max\": %u, %s\"columns\": [", c ? ", " : "", c, component.info->opaque_bytes_max,
-                    component.diffs ? "\"diffs\": \"append\", " : "");
+                    layout.diffs >> c & 1 ? "\"diffs\": \"append\", " : "");
         for (u32 i = 0; i < component.column_count; ++i) {
             const Column& column = layout.columns[component.first_column + i];
             const FieldInfo& field = component.info->fields[column.field];
