@@ -242,22 +242,29 @@ void sum_component_costs(ServerState& state) {
 }
 
 /// What encoding key number i needs is three loads deep (chunk, tables, blocks and records): each is fetched while an earlier key
-/// is encoded. `i` starts before the piece.
+/// is encoded, and once for the keys of a chunk, which stand together. `i` starts before the piece.
 constexpr u32 keys_ahead = 8;
 void prefetch_ahead(ServerState& state, i64 i, u32 begin, u32 end) {
     const auto key_at = [&](i64 index) -> const Key& { return state.keys.key(state.key_order[static_cast<u32>(index)]); };
     const auto in_piece = [&](i64 index) { return index >= begin && index < end; };
+    // The key before, if it is one of the same chunk.
+    const auto before = [&](i64 index) -> const Key* {
+        return index > begin && key_at(index - 1).chunk == key_at(index).chunk ? &key_at(index - 1) : nullptr;
+    };
     if (in_piece(i + keys_ahead))
         detail::prefetch(&key_at(i + keys_ahead));
-    if (in_piece(i + 6))
+    if (in_piece(i + 6) && !before(i + 6))
         state.mirror.prefetch(key_at(i + 6).chunk);
-    if (in_piece(i + 4))
+    if (in_piece(i + 4) && !before(i + 4))
         state.mirror.prefetch_past_table(state.mirror.chunk(key_at(i + 4).chunk));
     if (in_piece(i + 2)) {
         const Key& key = key_at(i + 2);
+        const Key* const same = before(i + 2);
         const Chunk& chunk = state.mirror.chunk(key.chunk);
-        state.mirror.prefetch_rows(chunk, key.lanes);
-        if (!key.full)
+        if (!same)
+            state.mirror.prefetch_headers(chunk);
+        state.mirror.prefetch_rows(chunk, same ? key.lanes & ~same->lanes : key.lanes);
+        if (!key.full && !(same && same->baseline == key.baseline))
             state.mirror.prefetch_past(chunk, key.baseline);
     }
 }

@@ -161,10 +161,12 @@ public:
     /// next version.
     void past(const Chunk& chunk, Tick baseline, u64 lanes, PastRows& out) const;
 
-    /// Brings what encoding reads of the present state into the cache.
+    /// Bring what encoding reads of the present state into the cache.
     void prefetch_rows(const Chunk& chunk, u64 lanes) const {
         for (; lanes; lanes &= lanes - 1)
             detail::prefetch(row(chunk, static_cast<u32>(__builtin_ctzll(lanes))));
+    }
+    void prefetch_headers(const Chunk& chunk) const {
         for (u32 c = 0; c < component_count_; c += 2) // 64 bytes
             detail::prefetch(chunk.headers + c);
     }

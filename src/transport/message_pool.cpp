@@ -35,15 +35,25 @@ Sheet* MessagePool::take(Shard& shard, u32 size_class) {
     if (list.count > ahead)
         for (u32 byte = 0; byte < 1024 && byte < class_bytes[size_class]; byte += 64)
             detail::prefetch_write(reinterpret_cast<const std::byte*>(list.sheets[list.count - 1 - ahead]) + byte);
+    if (list.count == 1)
+        shard.stocked.store(shard.stocked.load(std::memory_order_relaxed) & ~(1u << size_class), std::memory_order_relaxed);
     return list.sheets[--list.count];
+}
+
+void MessagePool::Shard::put(u32 size_class, Sheet* sheet) {
+    FreeList& list = free[size_class];
+    if (list.count == 0)
+        stocked.store(stocked.load(std::memory_order_relaxed) | 1u << size_class, std::memory_order_relaxed);
+    list.sheets[list.count++] = sheet;
 }
 
 /// Of the smallest class that has one; null if none has.
 Sheet* MessagePool::find(u32 hint, u32 first_class, u32 last_class) {
     for (u32 size_class = first_class; size_class <= last_class; ++size_class)
         for (u32 i = 0; i < shard_count; ++i)
-            if (Sheet* sheet = take(shards_[(hint + i) % shard_count], size_class))
-                return sheet;
+            if (Shard& shard = shards_[(hint + i) % shard_count]; shard.has(size_class))
+                if (Sheet* sheet = take(shard, size_class))
+                    return sheet;
     return nullptr;
 }
 
@@ -84,8 +94,7 @@ void MessagePool::release(u32 hint, Sheet* sheet) {
         return;
     Shard& shard = shards_[hint % shard_count];
     Guard guard(shard.lock);
-    FreeList& list = shard.free[sheet->size_class];
-    list.sheets[list.count++] = sheet;
+    shard.put(sheet->size_class, sheet);
 }
 
 void MessagePool::reserve(u32 count) {
@@ -125,13 +134,12 @@ void MessagePool::grow(u32 size_class, u32 count, Shard& shard) {
         allocator_.free(old, old_capacity * sizeof(Sheet*), alignof(Sheet*));
     }
     Guard shard_guard(shard.lock);
-    FreeList& list = shard.free[size_class];
     std::byte* memory = reinterpret_cast<std::byte*>(slab + 1);
     for (u32 i = count; i > 0; --i) { // the lowest is taken first
         Sheet* sheet = new (memory + sheet_bytes * (i - 1)) Sheet{};
         sheet->size_class = static_cast<u8>(size_class);
         sheet->capacity_bytes = static_cast<u32>(sheet_bytes - sizeof(Sheet));
-        list.sheets[list.count++] = sheet;
+        shard.put(size_class, sheet);
     }
 }
 

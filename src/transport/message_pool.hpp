@@ -99,7 +99,10 @@ private:
         u32 capacity = 0; // at least as many as there are sheets of the class
     };
     struct alignas(64) Shard {
+        bool has(u32 size_class) const { return (stocked.load(std::memory_order_relaxed) >> size_class & 1) != 0; }
+        void put(u32 size_class, Sheet* sheet); // locked
         SpinLock lock;
+        std::atomic<u32> stocked{0}; // bit per class of which a sheet is free; read without the lock, to pass by at no cost
         FreeList free[class_count];
     };
     struct alignas(64) Slab {
@@ -107,7 +110,7 @@ private:
         std::size_t bytes;
     };
 
-    static Sheet* take(Shard& shard, u32 size_class);
+    static Sheet* take(Shard& shard, u32 size_class); // null: none is left
     Sheet* find(u32 hint, u32 first_class, u32 last_class);
     void grow(u32 size_class, u32 count, Shard& shard); // lists the new sheets there
 
