@@ -295,7 +295,7 @@ void Simulation::random_private(Entity entity) {
 void Simulation::random_scope() {
     const auto any_peer = [&]() -> Peer* {
         Peer* const peer = peers_.empty() ? nullptr : peers_[scopes_.below(static_cast<u32>(peers_.size()))].get();
-        return peer && peer->joined ? peer : nullptr;
+        return peer && peer->joined && server_.joined(peer->id) ? peer : nullptr; // damage can say that it leaves
     };
     const u32 slot = scopes_.below(std::max(1u, world_.entity_slots()));
     const Entity entity = slot < world_.entity_slots() ? world_.entity_at(slot) : Entity{};
@@ -531,7 +531,7 @@ void Simulation::check_report(const TickReport& report) {
 
 void Simulation::check_promises() {
     for (auto& peer : peers_) {
-        if (!peer->joined || !peer->has_view)
+        if (!peer->joined || !peer->has_view || !server_.joined(peer->id))
             continue;
         if (peer->focus) {
             const Place* place = world_.get<Place>(peer->focus);
