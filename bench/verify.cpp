@@ -237,22 +237,25 @@ bool Verifier::any_scopes() const {
 }
 
 /// By what the world says now. An id that OwnedBy names is taken for the client that has it now.
-bool Verifier::may_see(ClientId client, Entity entity, const ComponentInfo& info) const {
+Verifier::Sight Verifier::sight(ClientId client, Entity entity, const ComponentInfo& info) const {
     if (!any_scopes())
-        return true;
+        return Sight::seen;
     const OwnedBy* owner = world_.get<OwnedBy>(entity);
     const SharedWith* shared = world_.get<SharedWith>(entity);
     const bool owns = owner && owner->client == client;
     if (info.audience == Audience::owner ? !owns : info.audience == Audience::others && owns)
-        return false;
+        return Sight::hidden;
     if (info.audience == Audience::group && !(shared && server_.in_group(shared->group, client)))
-        return false;
+        return Sight::hidden;
     const ScopedTo* scoped = world_.get<ScopedTo>(entity);
     const u64 layers = server_.view(client).layers();
+    Sight shortest = Sight::seen;
     for (u32 i = 0; scoped && i < scoped->count && info.id != component_id<Lasting>(); ++i)
-        if (scoped->rules[i].scope.has(info.id) && !scoped->rules[i].to.allows(layers))
-            return false;
-    return true;
+        if (scoped->rules[i].scope.has(info.id) && !scoped->rules[i].to.allows(layers)) {
+            constexpr Sight of[] = {Sight::hidden, Sight::kept, Sight::brought}; // by Lifetime
+            shortest = std::min(shortest, of[static_cast<u32>(scoped->rules[i].lifetime)]);
+        }
+    return shortest;
 }
 
 Difference Verifier::compare_entity(const Pair& pair) {
@@ -267,7 +270,13 @@ Difference Verifier::compare_entity(const Pair& pair) {
         const ComponentInfo& info = chosen ? *chosen : all[c];
         const std::byte* const server_row = row_of(world_, pair.server.entity_idx, info.id);
         const std::byte* const client_row = row_of(*pair.client_world, pair.client.entity_idx, info.id);
-        bool wanted = server_row != nullptr && chosen && may_see(pair.viewer, pair.server, info);
+        const Sight seen = sight(pair.viewer, pair.server, info);
+        const bool frozen = pair.client_half->frozen(pair.client, info.id);
+        if (frozen && (seen == Sight::kept || seen == Sight::brought))
+            continue; // of some earlier time
+        if (frozen)
+            return {Kind::component, format("entity %s, component %s is kept by the client", name_of(pair.id).c_str(), info.name)};
+        bool wanted = server_row != nullptr && chosen && seen == Sight::seen;
         if (wanted && info.opaque_bytes_max > 0) {
             server_bytes_.resize(info.opaque_bytes_max);
             wanted = info.serialize(server_row, server_bytes_) <= info.opaque_bytes_max; // too large: replicated as absent
@@ -409,10 +418,13 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
         }
         if (scopes && visible)
             for (u32 c = 0; c < protocol_.components().size(); ++c)
-                if (const ComponentInfo* info = on_wire(c, entity);
-                    info && server_.visible(client, entity, info->id) != may_see(client, entity, *info)) {
+                if (const ComponentInfo* info = on_wire(c, entity)) {
+                    const bool shown = server_.visible(client, entity, info->id);
+                    const Sight may = sight(client, entity, *info);
+                    if (shown == (may == Sight::seen) || may == Sight::brought)
+                        continue;
                     found = {Kind::promise, format("client %u: component %s of entity %s is %svisible", client, info->name,
-                                                   name_of(server_.net_id(entity)).c_str(), may_see(client, entity, *info) ? "not " : "")};
+                                                   name_of(server_.net_id(entity)).c_str(), shown ? "" : "not ")};
                     return;
                 }
         const bool near = distance <= 0.85 * radius, far = row && distance > 1.2 * radius;
@@ -444,7 +456,7 @@ bool any_field(const Protocol& protocol, World& world, const Client& client, F&&
         if (!seen(client, entity))
             continue;
         for (const ComponentInfo& info : protocol.components()) {
-            std::byte* const row = row_of(world, slot, info.id);
+            std::byte* const row = client.frozen(entity, info.id) ? nullptr : row_of(world, slot, info.id);
             for (u32 i = 0; row && info.form.size_bytes == 0 && i < info.field_count; ++i)
                 if (f(entity, info.fields[i], row + info.fields[i].offset_bytes))
                     return true;

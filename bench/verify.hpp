@@ -61,7 +61,9 @@ private:
     void collect_visible(throng::ClientId client);
     bool is_visible(throng::Entity entity) const;
     bool any_scopes() const;
-    bool may_see(throng::ClientId client, throng::Entity entity, const throng::ComponentInfo& info) const;
+    /// `kept`: it is hidden, but the client may have what it had of it; `brought`: also what the entity brought along.
+    enum class Sight : throng::u8 { hidden, kept, brought, seen };
+    Sight sight(throng::ClientId client, throng::Entity entity, const throng::ComponentInfo& info) const;
     bool is_remembered(throng::NetId id, const throng::World& client_world, throng::Entity shown) const;
     Difference first_difference(throng::ClientId client, const throng::World& client_world, const throng::Client& client_half);
     Difference compare_entity(const Pair& pair);

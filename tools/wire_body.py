@@ -289,9 +289,10 @@ class Section:
     """Decoded: lanes, net_ids (full), cell (full, or None), components: per component {lane: Has}, opaque: per component {lane: bytes},
     ops: per component {lane: [(age, op bytes)]} of the lanes whose opaque bytes are ops."""
 
-    def __init__(self, full, age, wide):
-        self.full, self.age, self.wide = full, age, wide
+    def __init__(self, full, age, wide, keeps):
+        self.full, self.age, self.wide, self.keeps = full, age, wide, keeps
         self.cell, self.net_ids, self.components, self.opaque, self.ops = None, {}, [], [], []
+        self.kept = []  # per component: lanes that lack it and keep what they have
 
 
 def prediction_of(protocol, column, section, base, lane):
@@ -423,6 +424,14 @@ def decode_body(protocol, body, noise, section, base):
             need(index[i] < 1 << 32 and generation[i] < 1 << 24, "net id out of range")
             section.net_ids[lane] = index[i] | generation[i] << 32 | shard[i] << 56
             need(section.net_ids[lane] != 0, "net id 0")
+        if section.keeps:
+            for _ in protocol.components:
+                chosen = []
+                if r.bits(1):
+                    chosen = lanes if r.bits(1) else read_flags(r, lanes)
+                    need(chosen, "kept by no lane")
+                section.kept.append(chosen)
+            need(any(section.kept), "nothing is kept")
     else:
         for lane in lanes:
             need(base.get(lane) is not None, "lane %d has no baseline" % lane)
@@ -439,6 +448,7 @@ def decode_body(protocol, body, noise, section, base):
         structure = True
         if section.full:
             present = lanes if r.bits(1) else read_flags(r, lanes)
+            need(not section.keeps or not set(present) & set(section.kept[number]), "a lane has what it keeps")
         else:
             structure = r.bits(1)
             present = read_flags(r, lanes) if structure else [lane for lane in lanes if lane in before]
@@ -542,6 +552,12 @@ def encode_body(protocol, section, base):
             point()
             for value in shard:
                 w.bits(value, 8)
+        for chosen in section.kept:
+            w.bits(bool(chosen), 1)
+            if chosen:
+                w.bits(chosen == lanes, 1)
+                if chosen != lanes:
+                    write_flags(w, lanes, chosen)
 
     for number, (opaque_max, columns) in enumerate(protocol.components):
         now = section.components[number]

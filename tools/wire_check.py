@@ -90,13 +90,13 @@ class Client:
 
 def check_payload(protocol, client, payload, chunk, tick, counts):
     flags = payload[0]
-    need(flags & ~3 == 0, "unknown flags")
+    need(flags & ~7 == 0 and flags & 5 != 4, "unknown flags")
     at = 1
     age = 0
     if not flags & 1:
         age, at = read_varint(payload, at)  # refuses superfluous bytes, so it would be written the same way
         need(age > 0, "age 0")
-    section = Section(bool(flags & 1), age, bool(flags & 2))
+    section = Section(bool(flags & 1), age, bool(flags & 2), bool(flags & 4))
     held = client.baseline(chunk, tick - age & 0xFFFFFFFF) if age else {}
     base = {lane: version[2] for lane, version in held.items()}
     body, noise = payload[at:], b""

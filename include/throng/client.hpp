@@ -181,6 +181,13 @@ public:
 
     /// Whether the entity is a Lasting one that the client does not see at present: it stays as it was when it last did.
     bool frozen(Entity entity) const;
+    /// Whether the entity has the component, and it stays as it was when the client last saw it: the entity is frozen, or a scope with a
+    /// Lifetime hides it. False where the client has no such component of the server's.
+    bool frozen(Entity entity, ComponentId component) const;
+    template <class T>
+    bool frozen(Entity entity) const {
+        return frozen(entity, component_id<T>());
+    }
 
     /// Why receive() says that the server will not have this client, or the client this server: names what differs, such as
     /// `component "health", field "hp": another kind or type`. Empty if nothing is wrong. Good until the next receive().

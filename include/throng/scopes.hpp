@@ -1,7 +1,8 @@
 #pragma once
 // Which clients see which components of an entity that they see: by who owns it, by groups and by layers. Who sees the entity at all is
 // said by throng/visibility.hpp and by views. What a client does not see of an entity is absent there, as if the server's entity did not
-// have it: it is not sent, not told of, and taken away when it is hidden. Exact, from the next tick on. None of this is sent.
+// have it: it is not sent, not told of, and taken away when it is hidden, unless the scope has another Lifetime. Exact, from the next tick
+// on. Of all this, only which components a client keeps is sent.
 //
 //     protocol.component<Inventory>("inventory").field(&Inventory::gold).audience(throng::Audience::owner);
 //     world.add<OwnedBy>(avatar, {client});
@@ -55,24 +56,35 @@ private:
     bool except_ = false;
 };
 
+/// What becomes of a component at a client from which a scope hides it. Of several scopes that do, the shortest counts; what an Audience
+/// hides is while_visible.
+enum class Lifetime : u8 {
+    while_visible, // it goes
+    after_first,   // it stays, if the client has it, as it was, and hears of nothing: neither of changes nor of its end
+    always         // the same, and an entity that comes to the client brings it along, hidden or not, as it is then
+};
+
 /// Component of a replicated entity: the layers (View::set_layers) on which a client sees its components of a scope. A component in several
-/// scopes is seen where each of them lets it be; one in none is not affected. Lasting is seen always.
+/// scopes is seen where each of them lets it be; one in none is not affected. Lasting is seen always. Once a client may see what it kept
+/// again, it has what the entity has: the present value, or nothing. An entity that goes to another cell of the map comes to the client
+/// anew: of `always` it brings the value of then, of `after_first` what the client still has of it, nothing if that was lost on the way.
 struct ScopedTo {
     static constexpr u32 scopes_max = 4;
     struct Rule {
         Scope scope;
         VisibleTo to;
+        Lifetime lifetime = Lifetime::while_visible;
         friend constexpr bool operator==(const Rule&, const Rule&) = default;
     };
     Rule rules[scopes_max];
     u32 count = 0;
 
     constexpr ScopedTo() = default;
-    constexpr ScopedTo(const Scope& scope, const VisibleTo& to) { also(scope, to); }
+    constexpr ScopedTo(const Scope& scope, const VisibleTo& to, Lifetime lifetime = Lifetime::while_visible) { also(scope, to, lifetime); }
     /// One more scope; asserts beyond scopes_max.
-    constexpr ScopedTo& also(const Scope& scope, const VisibleTo& to) {
+    constexpr ScopedTo& also(const Scope& scope, const VisibleTo& to, Lifetime lifetime = Lifetime::while_visible) {
         THRONG_ASSERT(count < scopes_max);
-        rules[count++] = {scope, to};
+        rules[count++] = {scope, to, lifetime};
         return *this;
     }
 };

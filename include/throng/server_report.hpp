@@ -105,9 +105,11 @@ enum class WhyReason : u8 {
     // in sight, but for a component
     not_registered, // the protocol does not have the component
     not_its_audience, // it is of the owner's, of the others or of a group's, and the client is not one of them
-    out_of_scope,   // a ScopedTo hides it
+    out_of_scope,     // a ScopedTo hides it
+    ruled_out,        // the component's own rules (when, with, without) keep it from the entity, for all clients
     // out of sight, and yet there
-    frozen,  // a Lasting entity that the client may have: it stays there as it was. Why it is out of sight: Why::cause
+    frozen,  // a Lasting entity, or component of a Lifetime, that the client may have: it stays as it was. Why it is out of sight:
+             // Why::cause
     leaving, // it is gone, or what was in its lane before: the client has not acknowledged that. Why it is out of sight: Why::cause
     // in sight
     next_tick,       // what has changed since the last tick, or was given up in it (records_max), counts in the next one
@@ -120,7 +122,7 @@ enum class WhyReason : u8 {
     behind,          // the client has it, but not its newest state. What that waits for: Why::cause
     current,         // the client has acknowledged the newest state
 };
-inline constexpr u32 why_reason_count = 26;
+inline constexpr u32 why_reason_count = 27;
 const char* to_string(WhyReason reason);
 
 /// How an entity goes with those that it is related to (ComponentBuilder::related).

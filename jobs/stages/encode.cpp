@@ -55,15 +55,24 @@ u64 Encoder::first_part(u64 lanes) const {
 [[gnu::cold, gnu::noinline]] void Encoder::leave_out_unseen() {
     const Layout& layout = state.layout;
     u64 unseen[Protocol::component_count_max] = {}; // lanes
-    const auto leave_out = [&](u64 lanes, u32 components) {
-        for (u32 left = layout.all & ~components; left; left &= left - 1)
+    u32 kept = 0;
+    const auto leave_out = [&](u64 lanes, u64 sees) {
+        for (u32 left = layout.all & ~seen_of(sees); left; left &= left - 1)
             unseen[std::countr_zero(left)] |= lanes;
+        if (!key.full || !kept_of(sees))
+            return;
+        if (!kept)
+            std::fill_n(worker.kept_lanes, layout.component_count, 0);
+        kept |= kept_of(sees);
+        for (u32 left = kept_of(sees); left; left &= left - 1)
+            worker.kept_lanes[std::countr_zero(left)] |= lanes;
     };
-    if (const u32 viewer = static_cast<u32>(key.sees >> 32)) {
+    if (const u32 viewer = viewer_of(key.sees)) {
         const ClientState& client = state.clients[viewer - 1];
         each_mask(state, client, *find_client_chunk(const_cast<ClientState&>(client), key.chunk, 0), key.lanes, leave_out);
     } else
-        leave_out(key.lanes, static_cast<u32>(key.sees));
+        leave_out(key.lanes, key.sees);
+    input.kept = kept ? worker.kept_lanes : nullptr;
     u32 there = 0;
     for (u32 c = 0; c < layout.component_count; ++c) {
         const u64 before = input.baseline ? baseline.headers[c]->present : 0;

@@ -226,7 +226,10 @@ void update_lanes(ServerState& state, ClientState& client, WorkerState& worker, 
         const Chunk& chunk = state.mirror.chunk(view.chunk);
         if (changed || chunk.view_tick == state.tick || (view.visible == 0 && view.known == 0)) {
             const u64 visible = visible_lanes(state, client, worker, view, chunk);
-            const u64 remasked = chunk.scoped_any ? mask_lanes(state, client, view, chunk, visible) : 0;
+            bool due = false;
+            const u64 remasked = chunk.scoped_any ? mask_lanes(state, client, view, chunk, visible, due) : 0;
+            if (due)
+                client.view_changed = worker.view_due = true; // until it has arrived
             update_view(state, client, worker, view, chunk, visible, remasked);
         }
     }

@@ -107,25 +107,27 @@ inline void Plan::add(const WorkerState::Candidate& candidate) {
     const u64 lanes = delta | full;
     u64 mixed = 0;
     if (clusters)
-        each_mask(state, client, view, lanes, [&](u64 alike, u32) {
+        each_mask(state, client, view, lanes, [&](u64 alike, u64) {
             if (const u64 others = together(*clusters, alike) & lanes & ~alike)
                 mixed |= together(*clusters, others) & lanes;
         });
-    each_mask(state, client, view, lanes & ~mixed, [&](u64 alike, u32 components) {
+    each_mask(state, client, view, lanes & ~mixed, [&](u64 alike, u64 sees) {
         u64 with_these = clusters ? gone_with_full & together(*clusters, full & alike) : 0;
         gone_with_full &= ~with_these;
-        send(index, delta & alike, full & alike, components, unsent_gone, with_these);
+        send(index, delta & alike, full & alike, sees, unsent_gone, with_these);
     });
     const ClientId id = static_cast<ClientId>(&client - state.clients.data());
     if (mixed)
         send(index, delta & mixed, full & mixed, sees_as(id), unsent_gone, gone_with_full);
 }
 
-/// A delta and a full section of lanes; who `sees` what of them is the key's.
+/// A delta and a full section of lanes; who `sees` what of them is the key's. What is kept is said in full sections only.
 inline void Plan::send(u32 index, u64 delta, u64 full, u64 sees, u64& unsent_gone, u64& gone_with_full) {
     const ClientChunk& view = client.chunks[index];
     if (delta) {
-        client.sends.push_back({state.keys.find(worker_index, view.chunk, view.baseline, delta, false, sees), unsent_gone, index});
+        client.sends.push_back(
+            {state.keys.find(worker_index, view.chunk, view.baseline, delta, false, viewer_of(sees) ? sees : seen_of(sees)), unsent_gone,
+             index});
         unsent_gone = 0;
     }
     if (full) {
@@ -325,7 +327,7 @@ u64 hash_of_view(const ServerState& state, const ClientState& client) {
         if (view.known) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
             each_mask(state, client, view, view.known,
-                      [&](u64 lanes, u32 components) { sum += hash_of_chunk(state, chunk, lanes, components); });
+                      [&](u64 lanes, u64 sees) { sum += hash_of_chunk(state, chunk, lanes, seen_of(sees)); });
         }
     return sum;
 }

@@ -156,7 +156,7 @@ void scope_lane(ServerState& state, u32 entity_idx, u32 place) {
             components |= u32(static_cast<i32>(c) != state.layout.lasting_component &&
                               scoped->rules[i].scope.has(state.layout.components[c].info->id))
                           << c;
-        rules.rules[i] = {components, scoped->rules[i].to};
+        rules.rules[i] = {components, scoped->rules[i].to, scoped->rules[i].lifetime};
     }
 }
 

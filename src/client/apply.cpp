@@ -176,8 +176,11 @@ void Client::Impl::apply_section(StagedSection& section, Tick tick) {
     stats.lanes += static_cast<u64>(std::popcount(lanes));
     stats.old_lanes += static_cast<u64>(std::popcount(section.lanes & ~open));
     Shown shown;
+    u64 was_kept[Protocol::component_count_max];
     if (lanes)
         shown = place_occupants(chunk, section, lanes, tick);
+    if (lanes && section.full && (section.kept_count || chunk.kept)) [[unlikely]]
+        note_kept(chunk, section, lanes, shown, was_kept);
     if (config.confirm_history || config.on_carried)
         note_carried(chunk, section, open, tick);
     if (ruled.history)
@@ -187,6 +190,18 @@ void Client::Impl::apply_section(StagedSection& section, Tick tick) {
     if ((shown.same | shown.fresh) != 0 || section.opaque_count > 0)
         apply_components(chunk, section, open, shown, tick);
     world.announce(); // now that all values are there
+}
+
+/// What a full section says of components that are kept holds for its lanes until the next one.
+void Client::Impl::note_kept(HeldChunk& chunk, const StagedSection& section, u64 lanes, Shown& shown, u64* was_kept) {
+    u64* const kept = rings.kept(chunk);
+    for (u32 c = 0; c < layout->component_count; ++c) {
+        was_kept[c] = kept[c] & shown.same;
+        kept[c] &= ~lanes;
+    }
+    for (u32 i = section.first_kept; i < section.first_kept + section.kept_count; ++i)
+        kept[scratch->kept[i].component] |= scratch->kept[i].lanes & lanes;
+    shown.was_kept = was_kept;
 }
 
 /// R3: the lane no longer holds `occupant`. If it was the entity's place, the entity is gone until a newer place is heard of.

@@ -62,6 +62,7 @@ ChunkRings::ChunkRings(const Layout& layout, Allocator allocator, u32 versions_m
     chunk_pool_.init(allocator, sizeof(HeldChunk) + sizeof(RingVersion*) * (versions_max_ + 1));
     occupant_pool_.init(allocator, sizeof(OccupantBlock));
     row_pool_.init(allocator, sizeof(u32) * lane_count * (layout.component_count > 0 ? layout.component_count : 1));
+    kept_pool_.init(allocator, sizeof(u64) * (layout.component_count > 0 ? layout.component_count : 1));
     if (opaque_count_ > 0)
         opaque_pool_.init(allocator, sizeof(u64) * lane_count * opaque_count_);
     if (diff_count_ > 0)
@@ -85,13 +86,14 @@ void ChunkRings::clear() {
     opaque_pool_.release_all();
     value_pool_.release_all();
     row_pool_.release_all();
+    kept_pool_.release_all();
     for (u32 p = 0; p < pool_count_; ++p)
         pools_[p].release_all();
 }
 
 std::size_t ChunkRings::used_bytes() const {
     std::size_t sum = chunk_pool_.used_bytes() + version_pool_.used_bytes() + occupant_pool_.used_bytes() + opaque_pool_.used_bytes() +
-                      row_pool_.used_bytes() + value_pool_.used_bytes() + value_bytes_;
+                      row_pool_.used_bytes() + kept_pool_.used_bytes() + value_pool_.used_bytes() + value_bytes_;
     for (u32 p = 0; p < pool_count_; ++p)
         sum += pools_[p].used_bytes();
     return sum;
@@ -99,7 +101,8 @@ std::size_t ChunkRings::used_bytes() const {
 
 std::size_t ChunkRings::write_bytes_max(const HeldChunk* chunk) const {
     const std::size_t versions = chunk ? chunk->version_count + 1 : 2;
-    return chunk_pool_.element_bytes() + opaque_pool_.element_bytes() + row_pool_.element_bytes() + value_pool_.element_bytes() +
+    return chunk_pool_.element_bytes() + opaque_pool_.element_bytes() + row_pool_.element_bytes() + kept_pool_.element_bytes() +
+           value_pool_.element_bytes() +
            version_pool_.element_bytes() * 2 + (versions + 1) * (blocks_bytes_ + occupant_pool_.element_bytes());
 }
 
@@ -147,6 +150,7 @@ HeldChunk& ChunkRings::create(u32 number, Tick tick) {
     chunk.values = diff_count_ > 0 ? static_cast<HeldValue*>(value_pool_.take()) : nullptr;
     if (chunk.values)
         std::memset(chunk.values, 0, sizeof(HeldValue) * lane_count * diff_count_);
+    chunk.kept = nullptr;
     auto& version = *static_cast<RingVersion*>(version_pool_.take());
     version.tick = version.origin_tick = tick - before_all_ticks;
     version.origin[0] = version.origin[1] = 0;
@@ -194,7 +198,17 @@ void ChunkRings::destroy(HeldChunk& chunk) {
     release_values(chunk);
     if (chunk.values)
         value_pool_.give(chunk.values);
+    if (chunk.kept)
+        kept_pool_.give(chunk.kept);
     chunk_pool_.give(&chunk);
+}
+
+u64* ChunkRings::kept(HeldChunk& chunk) {
+    if (!chunk.kept) {
+        chunk.kept = static_cast<u64*>(kept_pool_.take());
+        std::memset(chunk.kept, 0, sizeof(u64) * layout_.component_count);
+    }
+    return chunk.kept;
 }
 
 // ---------------------------------------------------------------------------------------------------- values of components with diffs

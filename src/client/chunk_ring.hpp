@@ -37,6 +37,7 @@ struct HeldChunk {
     u32* row;                 // [component][lane_count], hint: row of the live occupant's component in its pool
     u64* opaque_hash;         // [opaque component][lane_count], of the live lanes; null if the protocol has none
     HeldValue* values;        // [component with diffs][lane_count], newest ones; data is null before the first; null if there are none
+    u64* kept;                // [component]: live lanes whose entity keeps what it has of it; null until a section says so
     RingVersion* versions[1]; // [ring_versions_max + 1], oldest first, at least one
 
     RingVersion& live() { return *versions[version_count - 1]; }
@@ -58,6 +59,7 @@ struct StagedSection {
     u32 owned = 0;                // bit i: blocks[i] came from the section; else it is the baseline's
     OccupantBlock* occupants = nullptr;
     u32 first_opaque = 0, opaque_count = 0; // in the list of the message
+    u32 first_kept = 0, kept_count = 0;     // the same
     std::byte* blocks[Protocol::component_count_max] = {};
 };
 
@@ -105,6 +107,9 @@ public:
     /// Drops versions that no baseline will name any more, unless they are states of `keep_since` and later; and those beyond the cap.
     void prune(HeldChunk& chunk, Tick keep_since);
 
+    /// The chunk's kept lanes, none at first.
+    u64* kept(HeldChunk& chunk);
+
     /// Bytes of chunks, versions and blocks in use. What the pools hold is the peak of it, and part of a slab each.
     std::size_t used_bytes() const;
     /// Most bytes that write() of one section to this chunk may take.
@@ -147,7 +152,7 @@ private:
     Array<HeldChunk*> chunks_;
     Array<u32> table_; // open addressing; index into chunks_, or ~0
     u32 mask_ = 0;
-    FixedPool chunk_pool_, version_pool_, occupant_pool_, opaque_pool_, row_pool_, value_pool_;
+    FixedPool chunk_pool_, version_pool_, occupant_pool_, opaque_pool_, row_pool_, value_pool_, kept_pool_;
     FixedPool pools_[Protocol::component_count_max]; // one per block size
     u32 pool_count_ = 0;
     u8 pool_of_[Protocol::component_count_max] = {};

@@ -26,6 +26,12 @@ struct StagedOpaque {
     bool made = false;
 };
 
+/// Lanes of a full section that lack a component, and whose entities keep what they have of it.
+struct StagedKept {
+    u64 lanes = 0;
+    u32 component = 0;
+};
+
 /// Lanes in which any column of the two blocks differs.
 u64 differing_lanes(const Layout& layout, u32 component, const std::byte* a, const std::byte* b);
 
@@ -42,6 +48,7 @@ struct ClientScratch::Impl {
     DecodedSection decoded; // large
     Array<StagedSection> sections;
     Array<StagedOpaque> opaque;
+    Array<StagedKept> kept;
     Array<std::byte> bytes, made;
     Array<u32> spawned, vanished, carried; // records
     WireObjects wire_objects;
@@ -110,7 +117,10 @@ struct Client::Impl final : ClientBackendSink {
     struct Shown {
         u64 same = 0;  // lanes whose entity was shown here before
         u64 fresh = 0; // lanes whose entity is new, or was shown in another lane
+        const u64* was_kept =
+            nullptr; // [component]: lanes of `same` whose entity may have it, although the live state says nothing. Or null
     };
+    void note_kept(HeldChunk& chunk, const StagedSection& section, u64 lanes, Shown& shown, u64* was_kept);
     void clear_lane(HeldChunk& chunk, u32 lane, NetId occupant, Tick tick);
     Shown place_occupants(HeldChunk& chunk, const StagedSection& section, u64 lanes, Tick tick);
     void end_entity(Entity entity, NetId id, Tick tick);

@@ -106,11 +106,12 @@ u32 counter_of(const std::byte* block, u32 lane) {
     const std::byte* now = section.blocks[component];
     const std::byte* old = chunk.live().blocks[component];
     const u64 present = now ? header(now).present : 0;
-    if (now != old && shown.same) {
+    const u64 was_kept = shown.was_kept ? shown.was_kept[component] : 0, same = shown.same & ~was_kept;
+    if (now != old && same) {
         const u64 before = old ? header(old).present : 0;
-        const u64 both = shown.same & present & before;
-        change.insert = shown.same & present & ~before;
-        change.remove = shown.same & ~present & before;
+        const u64 both = same & present & before;
+        change.insert = same & present & ~before;
+        change.remove = same & ~present & before;
         if (both) {
             // R2: removed and inserted within one tick.
             const BlockHeader &a = header(now), &b = header(old);
@@ -121,7 +122,8 @@ u32 counter_of(const std::byte* block, u32 lane) {
                 change.write = both & ~again & differing_lanes(*layout, component, now, old);
         }
     }
-    for (u64 m = shown.fresh; m; m &= m - 1) {
+    // Only the world knows what these have.
+    for (u64 m = shown.fresh | was_kept; m; m &= m - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(m));
         const NetRecord& r = index[chunk.record[lane]];
         const bool has = tracks_presence() ? present_of_record[chunk.record[lane]] >> component & 1
@@ -131,7 +133,9 @@ u32 counter_of(const std::byte* block, u32 lane) {
         change.remove |= u64(has && (!wanted || again)) << lane;
         change.insert |= u64(wanted && (!has || again)) << lane;
     }
-    change.write |= change.insert | (shown.fresh & present);
+    if (chunk.kept) [[unlikely]]
+        change.remove &= ~chunk.kept[component] | present;
+    change.write |= change.insert | ((shown.fresh | was_kept) & present);
     change.inserted = change.insert;
     return change;
 }

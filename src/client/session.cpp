@@ -18,7 +18,8 @@ constexpr u32 ack_messages_max = 8;
 // ---------------------------------------------------------------------------------------------------- ClientScratch
 ClientScratch::Impl::Impl(const Protocol& used_protocol, Allocator used_allocator)
     : allocator(used_allocator), protocol(used_protocol), buffers(used_protocol.layout(), used_protocol.dictionary(), used_allocator),
-      sections(used_allocator), opaque(used_allocator), bytes(used_allocator), made(used_allocator), spawned(used_allocator),
+      sections(used_allocator), opaque(used_allocator), kept(used_allocator), bytes(used_allocator), made(used_allocator),
+      spawned(used_allocator),
       vanished(used_allocator), carried(used_allocator), wire_objects(used_allocator) {
     for (const ComponentInfo& info : protocol.components())
         if ((info.opaque_bytes_max > 0 || info.form.size_bytes > 0) && info.size_bytes > object_bytes)
@@ -343,6 +344,16 @@ Tick Client::confirmed_tick(Entity entity) const {
 bool Client::frozen(Entity entity) const {
     const NetId id = net_id(entity);
     return id && !impl_->index[impl_->index.find(id)].chunk;
+}
+
+bool Client::frozen(Entity entity, ComponentId component) const {
+    const Impl& impl = *impl_;
+    const NetId id = net_id(entity);
+    const i32 c = component < std::size(impl.layout->index_of) ? impl.layout->index_of[component] : -1;
+    if (!id || c < 0 || impl.world.dense_index(entity.entity_idx, component) == no_row)
+        return false;
+    const NetRecord& r = impl.index[impl.index.find(id)];
+    return !r.chunk || (r.chunk->kept && (r.chunk->kept[c] >> r.lane & 1));
 }
 
 const char* Client::problem() const { return impl_->problem; }

@@ -36,6 +36,7 @@ Error Client::Impl::stage(Bytes in, Tick tick) {
         StagedSection& section = sections.emplace_back();
         section.number = number;
         section.first_opaque = static_cast<u32>(scratch->opaque.size());
+        section.first_kept = static_cast<u32>(scratch->kept.size());
         if (size & 1)
             if (Error error = read_byte_mask(in, section.gone); error != Error::none)
                 return error;
@@ -98,6 +99,11 @@ Error Client::Impl::stage_section(Bytes message, Bytes payload, StagedSection& s
             section.blocks[c] = rings.stage_block(c, decoded.blocks[c]);
             section.owned |= 1u << c;
         }
+    for (u32 left = decoded.kept; left; left &= left - 1) {
+        const u32 c = static_cast<u32>(std::countr_zero(left));
+        scratch->kept.push_back({decoded.kept_lanes[c], c});
+        ++section.kept_count;
+    }
     if (section.full) {
         section.occupants = rings.stage_occupants(*decoded.occupants);
     } else if (base.version) {
@@ -295,6 +301,7 @@ void Client::Impl::release_staged() {
         rings.release_staged(section);
     scratch->sections.clear();
     scratch->opaque.clear();
+    scratch->kept.clear();
     scratch->bytes.clear();
     scratch->made.clear();
 }

@@ -45,7 +45,8 @@ struct EncodeInput {
     RowState current;
     const PastRows* baseline = nullptr;         // null: full
     const OpaqueLanes* const* opaque = nullptr; // [component], null entries where the component is not opaque or absent
-    u64 lanes = 0;                       // non-zero; all alive; in a delta the same occupants in `baseline`
+    const u64* kept = nullptr; // [component], full only: lanes that lack it here, and yet keep what they have of it. Null: none
+    u64 lanes = 0;             // non-zero; all alive; in a delta the same occupants in `baseline`
     Tick tick = 0;
     Tick baseline_tick = 0;
     bool spatial = false;                // the chunk belongs to a cell
@@ -87,7 +88,8 @@ EncodeResult encode_section(const EncodeInput& input, Compression compression, S
 /// What decode_section found before it needed a baseline.
 struct SectionHead {
     bool full = false;
-    u32 baseline_age = 0;                // ticks before the message's tick; >= 1 in a delta
+    u32 baseline_age = 0; // ticks before the message's tick; >= 1 in a delta
+    bool keeps = false;   // it says which components are kept
 };
 /// Reads only the head, so that the caller can look up the baseline.
 Error read_section_head(Bytes payload, SectionHead& head);
@@ -100,6 +102,8 @@ struct DecodedSection {
     bool spatial = false;
     i32 origin[2] = {0, 0};              // full sections only
     const OccupantBlock* occupants = nullptr; // full: from the wire; delta: the baseline's
+    u32 kept = 0;                        // bit i: kept_lanes[i], lanes that keep what they have of component i, are valid; full only
+    u64 kept_lanes[Protocol::component_count_max];
     u32 listed = 0;                      // bit i: component i is in the section. In a delta the others keep the baseline's value
     std::byte* blocks[Protocol::component_count_max] = {}; // of listed components: present, counters and column elements
     u64 opaque_carried[Protocol::component_count_max] = {};          // lanes whose opaque bytes are in this section

@@ -145,13 +145,15 @@ public:
           layout_(buffers.layout), out_(out) {}
 
     template <bool Wide>
-    Error decode() {
+    Error decode(bool keeps) {
         lanes_.set(read_lane_mask(reader_));
         out_.lanes = lanes_.mask;
         if (lanes_.mask == 0)
             return trouble();
         if (out_.full) {
             if (!decode_occupants<Wide>())
+                return trouble();
+            if (keeps && !decode_kept())
                 return trouble();
         } else {
             if ((lanes_.mask & ~baseline_lanes_) != 0)
@@ -239,6 +241,19 @@ private:
         return named && !reader_.failed();
     }
 
+    bool decode_kept() {
+        for (u32 c = 0; c < layout_.component_count; ++c) {
+            if (!reader_.get_bit())
+                continue;
+            const u64 lanes = reader_.get_bit() ? lanes_.mask : spread_bits(reader_.get(lanes_.count), lanes_);
+            if (lanes == 0)
+                return false;
+            out_.kept |= 1u << c;
+            out_.kept_lanes[c] = lanes;
+        }
+        return out_.kept != 0 && !reader_.failed();
+    }
+
     bool decode_wide_indices(bool ascending, u64 smallest, u32 width, u64* index) {
         const u32 count = lanes_.count - ascending;
         if (width % 8 != 0 || count == 0)
@@ -267,7 +282,7 @@ private:
         if (out_.full) {
             if (!reader_.get_bit())
                 present = spread_bits(reader_.get(lanes_.count), lanes_);
-            if (present == 0)
+            if (present == 0 || ((out_.kept >> component & 1) && (present & out_.kept_lanes[component]) != 0))
                 return false;
         } else {
             structure = reader_.get_bit();
@@ -467,11 +482,12 @@ Error read_head(Bytes& payload, SectionHead& head, bool& zstd) {
     if (payload.empty())
         return Error::truncated;
     const u32 flags = static_cast<u32>(payload[0]);
-    if ((flags & ~(flag_full | flag_zstd)) != 0)
+    if ((flags & ~(flag_full | flag_zstd | flag_keeps)) != 0 || (flags & (flag_full | flag_keeps)) == flag_keeps)
         return Error::bad_value;
     payload = payload.subspan(1);
     head.full = (flags & flag_full) != 0;
     head.baseline_age = 0;
+    head.keeps = (flags & flag_keeps) != 0;
     zstd = (flags & flag_zstd) != 0;
     if (head.full)
         return Error::none;
@@ -523,12 +539,13 @@ Error decode_section(Bytes payload, u32 cell_steps, const ChunkState& baseline, 
     out.lanes = 0;
     out.spatial = false;
     out.occupants = nullptr;
+    out.kept = 0;
     out.listed = 0;
     std::fill_n(out.blocks, Protocol::component_count_max, nullptr);
     std::fill_n(out.opaque_carried, Protocol::component_count_max, u64{0});
     std::fill_n(out.opaque_ops, Protocol::component_count_max, u64{0});
     if (!zstd)
-        return section::BodyDecoder(payload, {}, cell_steps, baseline, baseline_lanes, *buffers.impl, out).decode<false>();
+        return section::BodyDecoder(payload, {}, cell_steps, baseline, baseline_lanes, *buffers.impl, out).decode<false>(head.keeps);
     u32 raw_bytes = 0;
     if (const Error error = read_varint(payload, raw_bytes); error != Error::none)
         return error;
@@ -544,7 +561,7 @@ Error decode_section(Bytes payload, u32 cell_steps, const ChunkState& baseline, 
     const std::span<std::byte> wide{buffers.impl->wide, raw_bytes};
     if (raw_bytes == 0 || !buffers.impl->zstd.decompress(payload, wide))
         return Error::bad_value;
-    return section::BodyDecoder(wide, noise, cell_steps, baseline, baseline_lanes, *buffers.impl, out).decode<true>();
+    return section::BodyDecoder(wide, noise, cell_steps, baseline, baseline_lanes, *buffers.impl, out).decode<true>(head.keeps);
 }
 
 } // namespace throng

@@ -130,6 +130,8 @@ public:
     BodyEncoder(const EncodeInput& input, SectionScratch& scratch)
         : input_(input), layout_(*input.layout), codes_(scratch.codes), full_(input.baseline == nullptr) {
         lanes_.set(input.lanes);
+        for (u32 c = 0; input.kept && c < layout_.component_count; ++c)
+            keeps_ |= (input.kept[c] & input.lanes) != 0;
         const GroupRows rows{.current = input.current.rows,
                              .row_bytes = layout_.row_bytes,
                              .base = full_ ? nullptr : input.baseline->rows,
@@ -140,6 +142,7 @@ public:
             kernels_.find_codes(layout_.groups[group], rows, codes_[group]);
     }
     bool full() const { return full_; }
+    bool keeps() const { return keeps_; }
     u32 age() const { return input_.tick - input_.baseline_tick; }
     /// Set by encode: whether opaque bytes were written.
     bool has_opaque() const { return opaque_listed_ != 0; }
@@ -154,6 +157,8 @@ public:
         write_lane_mask(writer, lanes_.mask);
         if (full_)
             encode_occupants<Wide>(writer);
+        if (keeps_) [[unlikely]]
+            encode_kept(writer);
         const auto bits = [&] { return static_cast<u32>(writer.bit_count()) + (Wide ? 8 * noise.bytes : 0); };
         u32 before = bits();
         for (u32 component = 0; component < layout_.component_count;) {
@@ -286,6 +291,18 @@ private:
                 writer.put(occupants.net_id[lanes_.lane[i]].shard(), 8);
         }
         out = writer;
+    }
+
+    void encode_kept(BitWriter& writer) {
+        for (u32 c = 0; c < layout_.component_count; ++c) {
+            const u64 kept = input_.kept[c] & lanes_.mask;
+            writer.put(kept != 0, 1);
+            if (kept == 0)
+                continue;
+            writer.put(kept == lanes_.mask, 1);
+            if (kept != lanes_.mask)
+                writer.put(select_bits(kept, lanes_), lanes_.count);
+        }
     }
 
     /// Entities that came together have ascending indices: then the gaps between them, else the distances from the smallest.
@@ -489,6 +506,7 @@ private:
     GroupCodes* codes_; // [group]
     NoiseWriter* noise_ = nullptr;
     bool full_;
+    bool keeps_ = false;
     u32 opaque_listed_ = 0; // components with opaque bytes to write
     LaneList lanes_;
     RowList rows_; // see all_rows
@@ -498,7 +516,7 @@ private:
 
 // Flags and age. Returns the byte count, at most 1 + varint_bytes_max.
 u32 write_head(std::span<std::byte, 1 + varint_bytes_max> out, const BodyEncoder& body, bool zstd) {
-    out[0] = static_cast<std::byte>((body.full() ? flag_full : 0) | (zstd ? flag_zstd : 0));
+    out[0] = static_cast<std::byte>((body.full() ? flag_full : 0) | (zstd ? flag_zstd : 0) | (body.keeps() ? flag_keeps : 0));
     return body.full() ? 1 : 1 + write_varint(out.subspan(1), body.age());
 }
 

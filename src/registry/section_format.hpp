@@ -11,6 +11,7 @@ namespace throng::section {
 
 inline constexpr u32 flag_full = 1;
 inline constexpr u32 flag_zstd = 2;
+inline constexpr u32 flag_keeps = 4; // of a full section
 inline constexpr u32 opaque_width_bits = 5;
 inline constexpr u32 opaque_width_max = 17;   // opaque_bytes_max is at most 2^16
 inline constexpr u32 net_index_length_bits = 6;

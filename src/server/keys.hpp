@@ -53,9 +53,14 @@ private:
     Array<std::byte*> free_;
 };
 
-/// Of lanes of which a client sees different components: what it sees of each (ClientState::masks).
+/// Of lanes of which a client sees different components: what it sees of each (ClientState::masks). No lane is seen so: nothing is kept
+/// where all components are seen.
 constexpr u64 sees_as(ClientId client) {
-    return u64(client + 1) << 32;
+    return u64(client + 1) << 32 | 0xffffffffu;
+}
+/// The client of sees_as + 1, or 0.
+constexpr u32 viewer_of(u64 sees) {
+    return static_cast<u32>(sees) == 0xffffffffu ? static_cast<u32>(sees >> 32) : 0;
 }
 
 struct Part {
@@ -74,7 +79,7 @@ struct alignas(64) Key {
     u32 part_count = 0;              // set by encode; 0: nothing could be encoded
     Part first = {nullptr, 0, 0};    // the only part, nearly always
     const Part* parts = nullptr;     // all parts, when there are several (R13)
-    u64 sees = 0;                    // a mask of components: the others are encoded as absent. Or sees_as, of one client
+    u64 sees = 0;                    // sees_of: components outside are encoded as absent. Or sees_as, of one client
 };
 
 class KeyTable {

@@ -79,9 +79,8 @@ void add_component(const ServerState& state, u32 component, ComponentReport& rep
     for (const ClientState& client : state.clients)
         for (const ClientChunk& view : client.chunks) {
             const Chunk& chunk = state.mirror.chunk(view.chunk);
-            each_mask(state, client, view, held_lanes(view, chunk) & chunk.headers[component].present, [&](u64 lanes, u32 components) {
-                report.held += components >> component & 1 ? count(lanes) : 0;
-            });
+            each_mask(state, client, view, held_lanes(view, chunk) & chunk.headers[component].present,
+                      [&](u64 lanes, u64 sees) { report.held += seen_of(sees) >> component & 1 ? count(lanes) : 0; });
         }
     add_mirror(state, component, report);
     const ComponentCost &last = state.component_costs[component], &past = state.past_component_costs[component];

@@ -112,43 +112,82 @@ u64 unseen_changes(const ClientState& client, const ClientChunk& view, const Chu
     return unseen;
 }
 
-u32 seen_components(const ServerState& state, const ClientState& client, const Chunk& chunk, u32 lane) {
+SeenComponents seen_components(const ServerState& state, const ClientState& client, const Chunk& chunk, u32 lane) {
     const Layout& layout = state.layout;
     const ChunkScopes& scopes = *chunk.scopes;
     const bool owns = scopes.owner_connections[lane] == client.connection;
-    u32 components = layout.all & ~(owns ? layout.of_others : layout.of_owner);
+    SeenComponents seen;
+    u32 hidden = owns ? layout.of_others : layout.of_owner; // while_visible
     if (layout.of_group && !has_member(state.outbox, scopes.groups[lane], static_cast<ClientId>(&client - state.clients.data())))
-        components &= ~layout.of_group;
+        hidden |= layout.of_group;
+    u32 after_first = 0, always = 0; // those hidden so
     if (scopes.ruled >> lane & 1) {
         const LaneRules& rules = scopes.rules[lane];
-        for (u32 i = 0; i < rules.count; ++i)
-            if (!rules.rules[i].to.allows(client.layers))
-                components &= ~rules.rules[i].components;
+        for (u32 i = 0; i < rules.count; ++i) {
+            const LaneRules::Rule& rule = rules.rules[i];
+            seen.introduces |= rule.lifetime == Lifetime::always;
+            if (rule.to.allows(client.layers))
+                continue;
+            (rule.lifetime == Lifetime::always ? always : rule.lifetime == Lifetime::after_first ? after_first : hidden) |= rule.components;
+        }
     }
-    return components;
+    seen.components = layout.all & ~(hidden | after_first | always);
+    seen.kept = (after_first | always) & ~hidden;
+    seen.initial = always & ~(hidden | after_first);
+    return seen;
 }
 
-u64 mask_lanes(const ServerState& state, ClientState& client, ClientChunk& view, const Chunk& chunk, u64 visible) {
+namespace {
+
+const LaneMasks::Entry* find_mask(std::span<const LaneMasks::Entry> masks, u32 place) {
+    for (const LaneMasks::Entry& entry : masks)
+        if (entry.place == place)
+            return &entry;
+    return nullptr;
+}
+
+} // namespace
+
+u64 mask_lanes(const ServerState& state, ClientState& client, ClientChunk& view, const Chunk& chunk, u64 visible, bool& due) {
     LaneMasks::Entry now[lane_count];
     u32 count = 0;
+    const u32 plain = state.layout.plain();
     const u64 paused = paused_lanes(chunk);
+    const u64 held = view.visible & ~(chunk.dirty_tick == state.tick ? chunk.rebound : 0); // by the same entity as before
+    const std::span<const LaneMasks::Entry> before = masks_of(client, view);
     for (u64 left = visible & chunk.scopes->scoped; left; left &= left - 1) {
-        const u32 lane = static_cast<u32>(std::countr_zero(left));
+        const u32 lane = static_cast<u32>(std::countr_zero(left)), place = chunk.number * lane_count + lane;
+        const LaneMasks::Entry* const was = find_mask(before, place);
         if (paused >> lane & 1) { // as it is
-            for (const LaneMasks::Entry& entry : masks_of(client, view))
-                if (entry.place % lane_count == lane)
-                    now[count++] = entry;
-        } else if (const u32 components = seen_components(state, client, chunk, lane); components != state.layout.plain())
-            now[count++] = {chunk.number * lane_count + lane, components};
+            if (was)
+                now[count++] = *was;
+            continue;
+        }
+        const SeenComponents seen = seen_components(state, client, chunk, lane);
+        LaneMasks::Entry entry{place, seen.components, seen.kept};
+        const bool known = held & view.known & left & (~left + 1);
+        if (seen.introduces) {
+            entry.introduced = (known && !(view.limbo >> lane & 1)) || ((held >> lane & 1) && was && was->introduced);
+            if (!entry.introduced) {
+                entry.components |= seen.initial;
+                entry.kept &= ~seen.initial;
+                due = true;
+            }
+        }
+        if (entry.kept && known)
+            entry.had = entry.kept & (was ? was->components | was->had : plain);
+        if (entry.components != plain || entry.kept || seen.introduces)
+            now[count++] = entry;
     }
-    const std::span<const LaneMasks::Entry> before = masks_of(client, view), after(now, count);
+    const std::span<const LaneMasks::Entry> after(now, count);
     if (std::equal(before.begin(), before.end(), after.begin(), after.end()))
         return 0;
     u64 changed = 0;
     const auto differ = [&](std::span<const LaneMasks::Entry> some, std::span<const LaneMasks::Entry> others) {
-        for (const LaneMasks::Entry& entry : some)
-            if (std::find(others.begin(), others.end(), entry) == others.end())
-                changed |= u64(1) << entry.place % lane_count;
+        for (const LaneMasks::Entry& entry : some) {
+            const LaneMasks::Entry* const other = find_mask(others, entry.place);
+            changed |= u64(entry.sees() != (other ? other->sees() : sees_of(plain, 0))) << entry.place % lane_count;
+        }
     };
     differ(before, after);
     differ(after, before);
@@ -166,14 +205,14 @@ i32 registered_for(const ServerState& state, ComponentId component, u32 place) {
     return first;
 }
 
-u32 components_of(const ServerState& state, const ClientState& client, const ClientChunk& view, u32 lane) {
-    for (const LaneMasks::Entry& entry : masks_of(client, view))
-        if (entry.place % lane_count == lane)
-            return entry.components;
+LaneMasks::Entry mask_of(const ServerState& state, const ClientState& client, const ClientChunk& view, u32 lane) {
+    const u32 place = view.chunk * lane_count + lane;
+    if (const LaneMasks::Entry* const entry = find_mask(masks_of(client, view), place))
+        return *entry;
     // Of a lane that is not scoped nothing is listed: it has nothing that not all see. But it may get it.
     const Chunk& chunk = state.mirror.chunk(view.chunk);
     const bool decided = !chunk.scopes || (chunk.scopes->scoped >> lane & 1);
-    return decided ? state.layout.plain() : seen_components(state, client, chunk, lane);
+    return {place, decided ? state.layout.plain() : seen_components(state, client, chunk, lane).components};
 }
 
 } // namespace throng

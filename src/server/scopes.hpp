@@ -1,7 +1,9 @@
 #pragma once
 // Scopes: of some lanes not all clients see the same components (throng/scopes.hpp). What a client sees of a lane is a mask of components,
 // by protocol index. Nearly always it is Layout::plain(); the lanes of which a client sees something else are listed with the client
-// (LaneMasks), and lanes that it sees alike make a key. A component outside the mask is encoded as absent, at the baseline too.
+// (LaneMasks), and lanes that it sees alike make a key. A component outside the mask is encoded as absent, at the baseline too. A full
+// section also says which of the absent ones the client keeps as they are (Lifetime), from the mask alone, whatever the entity has. Nothing
+// else knows of kept components: for rings, baselines, acks and hashes they are absent.
 //
 // A lane becomes scoped when its entity gets a component with an audience, or a ScopedTo; it stays so until another entity takes it. Of
 // scoped lanes the chunk keeps when each component changed, so that a change that a client does not see is none for it.
@@ -16,6 +18,7 @@ struct LaneRules {
     struct Rule {
         u32 components = 0;
         VisibleTo to;
+        Lifetime lifetime = Lifetime::while_visible;
     };
     Rule rules[ScopedTo::scopes_max];
     u32 count = 0;
@@ -43,12 +46,37 @@ struct ChunkScopes {
 };
 inline constexpr GroupId no_group = 0xffffffffu;
 
-/// Of which of a client's visible lanes it sees other components than Layout::plain(), and which ones. Ascending by place.
+/// What a client sees of a lane, in one number: a mask of components, and above it one of those that it keeps although it does not see
+/// them.
+constexpr u64 sees_of(u32 components, u32 kept) {
+    return components | u64(kept) << 32;
+}
+constexpr u32 seen_of(u64 sees) {
+    return static_cast<u32>(sees);
+}
+constexpr u32 kept_of(u64 sees) {
+    return static_cast<u32>(sees >> 32);
+}
+
+/// What the rules of a lane come to for one client.
+struct SeenComponents {
+    u32 components = 0;      // that it sees
+    u32 kept = 0;            // hidden ones that it keeps ...
+    u32 initial = 0;         // ... those of them that come with the entity, once
+    bool introduces = false; // there may be some, for other layers
+};
+
+/// Of which of a client's visible lanes it sees other components than Layout::plain(), and which ones; and those with components that come
+/// with the entity. Ascending by place.
 class LaneMasks {
 public:
     struct Entry {
         u32 place = 0; // chunk * 64 + lane
         u32 components = 0;
+        u32 kept = 0;
+        u32 had = 0;             // of the kept ones, those that it may have been sent
+        bool introduced = false; // it has acknowledged the lane with what comes with the entity, or had the entity before
+        u64 sees() const { return sees_of(components, kept); }
         friend bool operator==(const Entry&, const Entry&) = default;
     };
     explicit LaneMasks(Allocator allocator) : entries_(allocator) {}

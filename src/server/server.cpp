@@ -385,7 +385,7 @@ bool Server::visible(ClientId id, Entity entity, ComponentId component) const {
         return false;
     const ClientState& client = state_->clients[id];
     const ClientChunk* const view = find_client_chunk(const_cast<ClientState&>(client), place / lane_count, 0);
-    return components_of(*state_, client, *view, place % lane_count) >> index & 1;
+    return mask_of(*state_, client, *view, place % lane_count).components >> index & 1;
 }
 
 void Server::each_visible(ClientId client, void (*f)(void*, Entity), void* context) const {

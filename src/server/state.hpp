@@ -236,7 +236,8 @@ struct alignas(128) WorkerState {
     Array<std::byte> opaque;
     Array<std::byte> masked_rows; // encode: rows without what some clients do not see ...
     BlockHeader masked_headers[2][Protocol::component_count_max]; // ... and which lanes have what is left, now and at the baseline
-    struct InMessage { // a section of the message being put together
+    u64 kept_lanes[Protocol::component_count_max] = {};           // encode: of components that clients keep although they do not see them
+    struct InMessage {                                            // a section of the message being put together
         u32 client_chunk;
         u32 bytes; // head included
         u64 lanes;
@@ -405,32 +406,34 @@ inline std::span<const LaneMasks::Entry> masks_of(const ClientState& client, con
 }
 /// Of `lanes`, those in which nothing has changed in (after, until] that the client sees. Of the chunk: scoped_any.
 u64 unseen_changes(const ClientState& client, const ClientChunk& view, const Chunk& chunk, Tick after, Tick until, u64 lanes);
-/// The components that the client may see of the entity in a lane of a chunk that has scopes.
-u32 seen_components(const ServerState& state, const ClientState& client, const Chunk& chunk, u32 lane);
-/// Settles what the client sees of its `visible` lanes. Returns those of which it is something else than before.
-u64 mask_lanes(const ServerState& state, ClientState& client, ClientChunk& view, const Chunk& chunk, u64 visible);
+/// The components that the client may see of the entity in a lane of a chunk that has scopes, and those that it keeps.
+SeenComponents seen_components(const ServerState& state, const ClientState& client, const Chunk& chunk, u32 lane);
+/// Settles what the client sees of its `visible` lanes. Returns those of which it is something else than before. Sets `due` if it has to be
+/// asked again in the next tick: some lane has not been introduced. `view` still has what was visible before.
+u64 mask_lanes(const ServerState& state, ClientState& client, ClientChunk& view, const Chunk& chunk, u64 visible, bool& due);
 /// Of the registrations of a type, the one that rules choose for a lane, or the first one; -1: there is none.
 i32 registered_for(const ServerState& state, ComponentId component, u32 place);
 /// What mask_lanes has settled for a visible lane, or would, if its entity had all components.
-u32 components_of(const ServerState& state, const ClientState& client, const ClientChunk& view, u32 lane);
+LaneMasks::Entry mask_of(const ServerState& state, const ClientState& client, const ClientChunk& view, u32 lane);
 
-/// Calls f(lanes, components) for those of `lanes` that the client sees alike, together.
+/// Calls f(lanes, sees) for those of `lanes` that the client sees alike, together. See sees_of.
 template <class F>
 void each_mask(const ServerState& state, const ClientState& client, const ClientChunk& view, u64 lanes, F&& f) {
     const std::span<const LaneMasks::Entry> masks = masks_of(client, view);
     u64 special = 0;
+    const u64 plain = sees_of(state.layout.plain(), 0);
     for (const LaneMasks::Entry& entry : masks)
-        special |= u64(1) << entry.place % lane_count;
+        special |= u64(entry.sees() != plain) << entry.place % lane_count;
     if (lanes & ~special)
-        f(lanes & ~special, state.layout.plain());
+        f(lanes & ~special, plain);
     for (const LaneMasks::Entry* entry = masks.data(); lanes & special; ++entry) {
         u64 alike = 0;
         for (const LaneMasks::Entry* other = entry; other != masks.data() + masks.size(); ++other)
-            alike |= u64(other->components == entry->components) << other->place % lane_count;
+            alike |= u64(other->sees() == entry->sees()) << other->place % lane_count;
         alike &= lanes & special;
         special &= ~alike;
         if (alike)
-            f(alike, entry->components);
+            f(alike, entry->sees());
     }
 }
 

@@ -26,6 +26,7 @@ const char* to_string(WhyReason reason) {
         "not a component of the protocol",
         "not of its audience: OwnedBy, SharedWith",
         "out of scope: ScopedTo",
+        "ruled out: the component's rules",
         "frozen: kept out of sight",
         "leaving: not acknowledged",
         "decided in the next tick",
@@ -139,6 +140,17 @@ void Question::measure(Why& why, u32 entity_idx) const {
                          (view->sent_lanes & ~rebound & bit) != 0};
 }
 
+/// Whether the entity has a component of which the rules of each registration say that it is not sent.
+bool ruled_out(const ServerState& state, Entity entity, u32 place, ComponentId component) {
+    bool any = false;
+    for (i32 c = state.layout.index_of[component]; c >= 0; c = state.layout.next_of_type[c]) {
+        if (!state.denies(static_cast<u32>(c), place))
+            return false;
+        any = true;
+    }
+    return any && state.world.dense_index(entity.entity_idx, component) != no_row;
+}
+
 } // namespace
 
 Why Server::why(Entity entity, ClientId id) const {
@@ -186,18 +198,25 @@ Why Server::why(Entity entity, ClientId id, ComponentId component) const {
         why.reason = why.cause = WhyReason::not_registered;
     if (index < 0 || !why.visible)
         return why;
+    if (ruled_out(state, entity, place, component)) {
+        why.reason = why.cause = WhyReason::ruled_out;
+        why.held = false;
+        return why;
+    }
     const u32 lane = place % lane_count, bit = 1u << index;
     const ClientState& client = state.clients[id];
     const ClientChunk* const view = find_client_chunk(const_cast<ClientState&>(client), place / lane_count, 0);
-    if (components_of(state, client, *view, lane) & bit)
+    const LaneMasks::Entry mask = mask_of(state, client, *view, lane);
+    if (mask.components & bit)
         return why;
     const ChunkScopes* const scopes = state.mirror.chunk(place / lane_count).scopes;
-    bool ruled_out = false;
+    bool out_of_scope = false;
     if (scopes && (scopes->ruled >> lane & 1))
         for (u32 i = 0; i < scopes->rules[lane].count; ++i)
-            ruled_out |= (scopes->rules[lane].rules[i].components & bit) && !scopes->rules[lane].rules[i].to.allows(client.layers);
-    why.reason = why.cause = ruled_out ? WhyReason::out_of_scope : WhyReason::not_its_audience;
-    why.held = false;
+            out_of_scope |= (scopes->rules[lane].rules[i].components & bit) && !scopes->rules[lane].rules[i].to.allows(client.layers);
+    why.cause = out_of_scope ? WhyReason::out_of_scope : WhyReason::not_its_audience;
+    why.held = mask.had & bit;
+    why.reason = why.held ? WhyReason::frozen : why.cause;
     return why;
 }
 

@@ -341,17 +341,20 @@ TEST_CASE("insertion/immutable_with_functions") {
     CHECK(seen == std::vector<std::string>{"+a", "-a", "+e"});
 }
 
-TEST_CASE("insertion/hidden_component") {
+TEST_CASE("insertion/hidden_component") { // on entities that are shown already: of no lifetime
     StateNet net;
     auto& peer = net.join();
-    const Entity e = net.world.spawn(Speed{1, 0}, ScopedTo(Scope::of<Health, Name>(), {.any_of = 2}), Replicated{});
+    const HiddenComponents hidden(net, false);
     net.settle();
-    net.world.add<Health>(e, Health{7, false});
-    net.world.add<Name>(e, Name{"secret"});
+    for (const Entity e : hidden.of) {
+        net.world.add<Health>(e, Health{7, false});
+        net.world.add<Name>(e, Name{"secret"});
+    }
     CHECK(net.state_bytes(10) == 0);
-    CHECK(net.value<Speed>(peer, e));
-    CHECK_FALSE(net.value<Health>(peer, e));
-    CHECK_FALSE(net.value<Name>(peer, e));
+    CHECK(hidden.shown(net, peer) == "-- -- -- ");
+    for (const Entity e : hidden.of)
+        CHECK(net.value<Speed>(peer, e));
+    net.agree();
 }
 
 TEST_CASE("insertion/hidden_all_except") {
@@ -369,14 +372,19 @@ TEST_CASE("insertion/hidden_all_except") {
 TEST_CASE("insertion/visibility_gain") {
     StateNet net;
     auto& peer = net.join();
-    const Entity e = net.world.spawn(Health{7, false}, Speed{1, 0}, ScopedTo(Scope::of<Health>(), {.any_of = 2}), Replicated{});
+    const HiddenComponents hidden(net);
     net.agree();
-    CHECK(net.hp(peer, e) == -1);
-    CHECK(net.value<Speed>(peer, e));
-    net.world.mut<Health>(e)->hp = 8; // not told, and right when it comes
+    CHECK(hidden.shown(net, peer) == "-- -- 1a ");
+    for (const Entity e : hidden.of)
+        CHECK(net.value<Speed>(peer, e));
+    hidden.set(net, 8, "b"); // not told, and right when it comes
     CHECK(net.state_bytes(10) == 0);
+    CHECK(hidden.shown(net, peer) == "-- -- 1a ");
     net.server.view(peer.id).set_layers(2);
     net.agree();
-    CHECK(net.hp(peer, e) == 8);
-    CHECK(peer.client->stats().spawns == 1);
+    CHECK(hidden.shown(net, peer) == "8b 8b 8b ");
+    CHECK(peer.client->stats().spawns == 3);
+    hidden.set(net, 9, "c"); // and goes on
+    net.agree();
+    CHECK(hidden.shown(net, peer) == "9c 9c 9c ");
 }

@@ -417,16 +417,26 @@ TEST_CASE("mutations/resource") {
 TEST_CASE("mutations/hidden_component") {
     StateNet net;
     auto& peer = net.join();
-    const Entity e = net.world.spawn(Health{1, false}, Name{"a"}, Speed{1, 0},
-                                     ScopedTo(Scope::of<Health, Name>(), {.any_of = 2}), Replicated{});
+    const HiddenComponents hidden(net);
     net.settle();
     for (int i = 0; i < 40; ++i) { // beyond what the server keeps of the past
-        net.world.mut<Health>(e)->hp++;
-        net.world.mut<Name>(e)->text += 'b';
+        hidden.set(net, 2 + i, i % 2 ? "b" : "bb");
         CHECK(net.state_bytes(1) == 0);
     }
-    net.world.mut<Speed>(e)->x = 2;
+    net.world.mut<Speed>(hidden.of[1])->x = 2;
     net.agree();
-    CHECK(net.value<Speed>(peer, e)->x == 2);
-    CHECK_FALSE(net.value<Health>(peer, e));
+    CHECK(net.value<Speed>(peer, hidden.of[1])->x == 2);
+    CHECK(hidden.shown(net, peer) == "-- -- 1a ");
+    net.server.view(peer.id).set_layers(2);
+    net.agree();
+    net.server.view(peer.id).set_layers(0); // now it has two of them
+    net.agree();
+    CHECK(hidden.shown(net, peer) == "-- 41b 41b ");
+    for (int i = 0; i < 40; ++i) {
+        hidden.set(net, 2 + i, "c");
+        CHECK(net.state_bytes(1) == 0);
+    }
+    net.world.mut<Speed>(hidden.of[2])->x = 2;
+    net.agree();
+    CHECK(hidden.shown(net, peer) == "-- 41b 41b ");
 }

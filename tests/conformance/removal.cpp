@@ -226,11 +226,20 @@ constexpr VisibleTo on_two{.any_of = 2};
 TEST_CASE("removal/hidden_component") {
     StateNet net;
     auto& peer = net.join();
-    const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, ScopedTo(Scope::of<Health>(), on_two), Replicated{});
-    net.settle();
-    net.world.remove<Health>(e);
+    net.server.view(peer.id).set_layers(2);
+    const HiddenComponents hidden(net);
+    net.agree();
+    net.server.view(peer.id).set_layers(0);
+    net.agree();
+    CHECK(hidden.shown(net, peer) == "-- 1a 1a ");
+    hidden.remove(net);
     CHECK(net.state_bytes(10) == 0);
-    CHECK(components(net, peer, e) == "-s-");
+    CHECK(hidden.shown(net, peer) == "-- 1a 1a ");
+    net.server.view(peer.id).set_layers(2); // what is no more goes when that may be seen
+    net.agree();
+    CHECK(hidden.shown(net, peer) == "-- -- -- ");
+    for (const Entity e : hidden.of)
+        CHECK(net.value<Speed>(peer, e));
 }
 
 TEST_CASE("removal/hidden_all_except") {
@@ -261,4 +270,8 @@ TEST_CASE("removal/hidden_component_and_all_expect") {
 TEST_CASE("removal/visibility_lose") {
     CHECK(left_by({Scope::of<Health>(), on_two}) == "-sn");
     CHECK(left_by({Scope::of<Health, Name>(), on_two}) == "-s-");
+    for (const Lifetime lifetime : {Lifetime::after_first, Lifetime::always}) {
+        CHECK(left_by({Scope::of<Health, Name>(), on_two, lifetime}) == "hsn");
+        CHECK(left_by(ScopedTo(Scope::of<Health, Name>(), on_two, lifetime).also(Scope::of<Health>(), on_two)) == "-sn");
+    }
 }

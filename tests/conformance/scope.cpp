@@ -412,6 +412,270 @@ TEST_CASE("scope/lasting") { // the marker itself is always seen; what a client 
     CHECK(peer.client->stats().spawns == 1);
 }
 
+TEST_CASE("scope/kept_value") { // while it is hidden: as it was; afterwards: as it is
+    Scoped net;
+    auto &peer = net.join(), &other = net.join();
+    for (const ClientId id : {peer.id, other.id})
+        net.server.view(id).set_layers(1);
+    const Entity e =
+        net.world.spawn(Health{1, false}, Speed{1, 0}, ScopedTo(Scope::of<Health>(), {.any_of = 1}, Lifetime::after_first), Replicated{});
+    net.agree();
+    CHECK_FALSE(peer.client->frozen<Health>(net.shown(peer, e)));
+    net.server.view(peer.id).set_layers(0);
+    net.world.mut<Health>(e)->hp = 2; // in the same tick
+    net.agree();
+    CHECK(net.hp(peer, e) == 1);
+    CHECK(net.hp(other, e) == 2);
+    CHECK(peer.client->frozen<Health>(net.shown(peer, e)));
+    CHECK_FALSE(peer.client->frozen<Speed>(net.shown(peer, e)));
+    CHECK_FALSE(peer.client->frozen(net.shown(peer, e)));
+    CHECK_FALSE(other.client->frozen<Health>(net.shown(other, e)));
+    CHECK_FALSE(net.server.visible<Health>(peer.id, e));
+    const Why why = net.server.why<Health>(e, peer.id);
+    CHECK(why.reason == WhyReason::frozen);
+    CHECK(why.cause == WhyReason::out_of_scope);
+    CHECK(why.held);
+    ChangeReader<Health> changes(*peer.world);
+    net.world.mut<Speed>(e)->x = 3;
+    net.agree();
+    CHECK(net.value<Speed>(peer, e)->x == 3);
+    net.server.view(peer.id).set_layers(1);
+    net.agree();
+    CHECK(net.hp(peer, e) == 2);
+    int removed = 0;
+    changes.each_removed([&](const Removal&) { ++removed; });
+    CHECK(removed == 0);
+    CHECK_FALSE(peer.client->frozen<Health>(net.shown(peer, e)));
+    CHECK(net.server.why<Health>(e, peer.id).reason == WhyReason::current);
+    net.world.mut<Health>(e)->hp = 3;
+    net.agree();
+    CHECK(net.hp(peer, e) == 3);
+}
+
+TEST_CASE("scope/kept_value_ends") { // removed, or removed and given again, while it is hidden
+    for (const bool given_again : {false, true})
+        for (const int hidden_ticks : {0, 1, 3, 30}) {
+            CAPTURE(hidden_ticks);
+            Scoped net;
+            auto& peer = net.join();
+            net.server.view(peer.id).set_layers(1);
+            const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0},
+                                             ScopedTo(Scope::of<Health>(), {.any_of = 1}, Lifetime::after_first), Replicated{});
+            net.agree();
+            ChangeReader<Health> changes(*peer.world);
+            net.server.view(peer.id).set_layers(0);
+            net.steps(hidden_ticks);
+            net.world.remove<Health>(e);
+            if (given_again)
+                net.world.add<Health>(e, Health{5, true});
+            net.steps(hidden_ticks);
+            net.server.view(peer.id).set_layers(1);
+            net.agree();
+            CHECK(net.hp(peer, e) == (given_again ? 5 : -1));
+            int removed = 0;
+            changes.each_removed([&](const Removal&) { ++removed; });
+            CHECK(removed == 1);
+            net.world.add<Health>(e, Health{}); // unless it has it
+            net.world.mut<Health>(e)->hp = 6;
+            net.agree();
+            CHECK(net.hp(peer, e) == 6);
+        }
+}
+
+TEST_CASE("scope/shortest_lifetime") {
+    Scoped net;
+    auto& peer = net.join();
+    constexpr u64 a = 1, b = 2, c = 4;
+    net.server.view(peer.id).set_layers(a | b | c);
+    const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, Replicated{});
+    net.world.add<ScopedTo>(e, ScopedTo(Scope::of<Health>(), {.any_of = a}, Lifetime::always)
+                                   .also(Scope::of<Health>(), {.any_of = b}, Lifetime::after_first)
+                                   .also(Scope::of<Health>(), {.any_of = c}));
+    net.agree();
+    net.server.view(peer.id).set_layers(b | c);
+    net.agree();
+    CHECK(net.hp(peer, e) == 1);
+    net.server.view(peer.id).set_layers(c);
+    net.agree();
+    CHECK(net.hp(peer, e) == 1);
+    net.world.mut<Health>(e)->hp = 2;
+    net.server.view(peer.id).set_layers(0); // what was kept goes
+    net.agree();
+    CHECK(net.hp(peer, e) == -1);
+    net.server.view(peer.id).set_layers(c); // and does not come back
+    net.agree();
+    CHECK(net.hp(peer, e) == -1);
+    CHECK(net.server.why<Health>(e, peer.id).reason == WhyReason::out_of_scope);
+    auto& late = net.join(); // `always` does not count where another hides it, too
+    net.agree();
+    CHECK(net.hp(late, e) == -1);
+    net.server.view(peer.id).set_layers(a | b | c);
+    net.agree();
+    CHECK(net.hp(peer, e) == 2);
+}
+
+TEST_CASE("scope/audience_is_while_visible") { // whatever a scope says
+    Scoped net;
+    auto& owner = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Purse{5, {}}, OwnedBy{owner.id},
+                                     ScopedTo(Scope::of<Purse>(), {.any_of = 1}, Lifetime::always), Replicated{});
+    net.agree();
+    CHECK(net.gold(owner, e) == 5); // it came with the entity
+    net.world.mut<Purse>(e)->gold = 6;
+    net.agree();
+    CHECK(net.gold(owner, e) == 5);
+    net.world.remove<OwnedBy>(e);
+    net.agree();
+    CHECK(net.gold(owner, e) == -1);
+}
+
+TEST_CASE("scope/always_is_sent_until_acknowledged") {
+    Scoped net;
+    auto& peer = net.join();
+    net.script_loss(peer, 100, 0);
+    const Entity e =
+        net.world.spawn(Health{1, false}, Speed{1, 0}, ScopedTo(Scope::of<Health>(), {.any_of = 1}, Lifetime::always), Replicated{});
+    net.steps(3);
+    CHECK(net.hp(peer, e) == -1);
+    net.world.mut<Health>(e)->hp = 2; // nobody has heard of the first value
+    net.steps(3);
+    net.script_loss(peer, 0, 0);
+    net.agree();
+    CHECK(net.hp(peer, e) == 2);
+    CHECK(peer.client->frozen<Health>(net.shown(peer, e)));
+    CHECK(net.server.why<Health>(e, peer.id).held);
+    net.world.mut<Health>(e)->hp = 3;
+    CHECK(net.state_bytes(10) == 0);
+    CHECK(net.hp(peer, e) == 2);
+    auto& late = net.join(); // has what there is when it comes
+    net.agree();
+    CHECK(net.hp(late, e) == 3);
+    CHECK(net.hp(peer, e) == 2);
+    net.server.view(peer.id).hide(e); // it goes, and comes anew
+    net.agree();
+    net.server.view(peer.id).show(e);
+    net.agree();
+    CHECK(net.hp(peer, e) == 3);
+}
+
+TEST_CASE("scope/kept_with_the_entity") { // the next one in its lane has nothing of it
+    Scoped net;
+    auto& peer = net.join();
+    net.server.view(peer.id).set_layers(1);
+    const ScopedTo scoped(Scope::of<Health>(), {.any_of = 1}, Lifetime::after_first);
+    const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, ScopedTo(scoped), Replicated{});
+    net.agree();
+    net.server.view(peer.id).set_layers(0);
+    net.agree();
+    CHECK(net.hp(peer, e) == 1);
+    net.world.destroy(e);
+    const Entity next = net.world.spawn(Health{2, false}, Speed{2, 0}, ScopedTo(scoped), Replicated{});
+    net.agree();
+    CHECK(net.hp(peer, next) == -1);
+    net.world.remove<ScopedTo>(next);
+    net.agree();
+    CHECK(net.hp(peer, next) == 2);
+    CHECK(peer.client->stats().spawns == 2);
+}
+
+TEST_CASE("scope/kept_rule_changes") {
+    Scoped net;
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, Replicated{});
+    net.agree();
+    net.world.add<ScopedTo>(e, ScopedTo(Scope::of<Health>(), {.any_of = 1}, Lifetime::always)); // it is there already: nothing is new
+    net.world.mut<Health>(e)->hp = 2;
+    net.agree();
+    CHECK(net.hp(peer, e) == 1);
+    *net.world.mut<ScopedTo>(e) = ScopedTo(Scope::of<Health, Speed>(), {.any_of = 1}, Lifetime::after_first);
+    net.agree();
+    CHECK(net.hp(peer, e) == 1);
+    CHECK(peer.client->frozen<Speed>(net.shown(peer, e)));
+    *net.world.mut<ScopedTo>(e) = ScopedTo(Scope::of<Health, Speed>(), {.any_of = 1});
+    net.agree();
+    CHECK(net.hp(peer, e) == -1);
+    CHECK_FALSE(net.value<Speed>(peer, e));
+    net.world.remove<ScopedTo>(e);
+    net.agree();
+    CHECK(net.hp(peer, e) == 2);
+}
+
+TEST_CASE("scope/kept_and_lasting") { // out of sight and back, the component being hidden all the while
+    Scoped net;
+    auto& peer = net.join();
+    net.server.view(peer.id).set_layers(1);
+    const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, Lasting{},
+                                     ScopedTo(Scope::of<Health>(), {.any_of = 1}, Lifetime::after_first), Replicated{});
+    net.agree();
+    net.server.view(peer.id).set_layers(0);
+    net.agree();
+    net.server.view(peer.id).hide(e);
+    net.settle();
+    CHECK(peer.client->frozen<Health>(net.shown(peer, e)));
+    CHECK(peer.client->frozen<Speed>(net.shown(peer, e)));
+    net.world.mut<Health>(e)->hp = 2;
+    net.world.mut<Speed>(e)->x = 2;
+    net.server.view(peer.id).show(e);
+    net.agree();
+    CHECK(net.hp(peer, e) == 1);
+    CHECK(net.value<Speed>(peer, e)->x == 2);
+    net.server.view(peer.id).set_layers(1);
+    net.agree();
+    CHECK(net.hp(peer, e) == 2);
+    CHECK(peer.client->stats().spawns == 1);
+}
+
+TEST_CASE("scope/kept_of_the_clients_own_entity") {
+    Scoped net;
+    auto& peer = net.join();
+    net.server.view(peer.id).set_layers(1);
+    const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, OwnedBy{peer.id},
+                                     ScopedTo(Scope::of<Health>(), {.any_of = 1}, Lifetime::after_first), Replicated{});
+    net.server.view(peer.id).follow(e, {.radius = 50});
+    net.agree();
+    net.server.view(peer.id).set_layers(0);
+    net.world.mut<Health>(e)->hp = 2;
+    net.agree();
+    CHECK(net.hp(peer, e) == 1);
+    CHECK(peer.client->frozen<Health>(net.shown(peer, e)));
+}
+
+TEST_CASE("scope/kept_state_hash") { // what is kept is not part of it, on both sides
+    Scoped net({.heartbeat_ticks = 1, .hash_ticks = 1});
+    auto& peer = net.join();
+    net.server.view(peer.id).set_layers(1);
+    const Entity e =
+        net.world.spawn(Health{1, false}, Speed{1, 0}, ScopedTo(Scope::of<Health>(), {.any_of = 1}, Lifetime::after_first), Replicated{});
+    net.agree();
+    net.server.view(peer.id).set_layers(0);
+    u64 equal = 0, different = 0;
+    for (int i = 0; i < 40; ++i) {
+        net.world.mut<Health>(e)->hp++;
+        const TickReport report = net.step();
+        equal += report.hashes_equal;
+        different += report.hashes_different;
+    }
+    CHECK(net.hp(peer, e) == 1);
+    CHECK(equal > 0);
+    CHECK(different == 0);
+}
+
+TEST_CASE("scope/why_names_rules") { // what keeps a component from all clients
+    auto protocol = std::make_unique<Protocol>();
+    protocol->component<Health>("health").field(&Health::hp).when(with<Speed>);
+    protocol->component<Speed>("speed").field(&Speed::x, Range{-20, 20, 0.01});
+    REQUIRE(protocol->finish() == Error::none);
+    StateNet net({.heartbeat_ticks = 0}, {}, std::move(protocol));
+    auto& peer = net.join();
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    net.agree();
+    CHECK(net.server.why<Health>(e, peer.id).reason == WhyReason::ruled_out);
+    CHECK(std::string(to_string(WhyReason::ruled_out)).find("rules") != std::string::npos);
+    net.world.add<Speed>(e, Speed{1, 0});
+    net.agree();
+    CHECK(net.server.why<Health>(e, peer.id).reason == WhyReason::current);
+}
+
 TEST_CASE("scope/priority") { // what waits for its tick waits for those who see it only
     Scoped net;
     auto &owner = net.join(), &other = net.join();

@@ -211,4 +211,44 @@ struct Hidden {
     Entity all[unsent + sent];
 };
 
+/// Entities whose Health and Name a scope hides from those that are not on layer 2, one of each lifetime.
+struct HiddenComponents {
+    explicit HiddenComponents(StateNet& net, bool with_them = true) {
+        for (const throng::Lifetime lifetime : {throng::Lifetime::while_visible, throng::Lifetime::after_first, throng::Lifetime::always}) {
+            Entity& e = of[static_cast<int>(lifetime)];
+            e = net.world.spawn(Speed{1, 0}, throng::Replicated{});
+            net.world.add<throng::ScopedTo>(e, throng::ScopedTo(throng::Scope::of<Health, Name>(), {.any_of = 2}, lifetime));
+            if (with_them) {
+                net.world.add<Health>(e, Health{1, false});
+                net.world.add<Name>(e, Name{"a"});
+            }
+        }
+    }
+    /// What the client has of Health and Name: "1a", or "--", by lifetime.
+    std::string shown(const StateNet& net, const StateNet::Peer& peer) const {
+        std::string text;
+        for (const Entity e : of) {
+            const Health* const health = net.value<Health>(peer, e);
+            const Name* const name = net.value<Name>(peer, e);
+            text += health ? std::to_string(health->hp) : "-";
+            text += name ? name->text : "-";
+            text += ' ';
+        }
+        return text;
+    }
+    void set(StateNet& net, int hp, const std::string& name) const {
+        for (const Entity e : of) {
+            net.world.mut<Health>(e)->hp = hp;
+            net.world.mut<Name>(e)->text = name;
+        }
+    }
+    void remove(StateNet& net) const {
+        for (const Entity e : of) {
+            net.world.remove<Health>(e);
+            net.world.remove<Name>(e);
+        }
+    }
+    Entity of[3];
+};
+
 } // namespace conformance::state

@@ -282,6 +282,22 @@ TEST_SUITE("guide") {
         CHECK_FALSE((first_world.has<Outline>(here) || first_world.has<Body>(here)));
         CHECK((second_world.has<Outline>(there) && second_world.has<Body>(there)));
         CHECK_FALSE((second_world.has<Purse>(there) || second_world.has<Orders>(there)));
+        constexpr u64 hunters = 64;
+        server.view(id).set_layers(hunters);
+        const Entity monster = world.spawn(Position{9, 0, 0}, Body{.hp = 5}, Replicated{});
+        server.view(id).look_at(0, 0, {.radius = 50});
+        // [lifetimes]
+        world.add<ScopedTo>(monster, ScopedTo(Scope::of<Body>(), {.any_of = hunters}, Lifetime::after_first)
+                                         .also(Scope::of<Orders>(), {.any_of = hunters}, Lifetime::always));
+        // [/lifetimes]
+        steps(6);
+        const Entity seen = first.entity(server.net_id(monster));
+        server.view(id).set_layers(0);
+        world.mut<Body>(monster)->hp = 4;
+        steps(6);
+        REQUIRE(first_world.get<Body>(seen));
+        CHECK(first_world.get<Body>(seen)->hp == 5);
+        CHECK(first.frozen<Body>(seen));
         server.view(other).set_layers(medics | blinded);
         steps(6);
         CHECK(second_world.alive(there));

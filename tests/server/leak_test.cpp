@@ -116,7 +116,7 @@ private:
         case 2:
             world.remove<ScopedTo>(book.entity);
             world.add<ScopedTo>(book.entity, ScopedTo(random_.chance(0.5) ? Scope::of<Name>() : Scope::all_except<Place>(),
-                                                      {.any_of = random_layers()}));
+                                                      {.any_of = random_layers()}, static_cast<Lifetime>(random_.below(3))));
             break;
         case 3:
             world.remove<Diary>(book.entity);
@@ -227,7 +227,10 @@ private:
         const ScopedTo* scoped = net_.world.get<ScopedTo>(book.entity);
         for (u32 i = 0; scoped && i < scoped->count; ++i)
             if (scoped->rules[i].scope.has(diary ? component_id<Diary>() : component_id<Name>()) &&
-                !scoped->rules[i].to.allows(reader.layers))
+                !scoped->rules[i].to.allows(reader.layers) &&
+                // What comes with the entity is seen until it has arrived.
+                !(scoped->rules[i].lifetime == Lifetime::always &&
+                  net_.server.visible(reader.id, book.entity, diary ? component_id<Diary>() : component_id<Name>())))
                 return false;
         const OwnedBy* owner = net_.world.get<OwnedBy>(book.entity);
         return !diary || (owner && owner->client == reader.id);
@@ -340,7 +343,7 @@ TEST_SUITE("server") {
             std::vector<Entity> entities;
             for (int i = 0; i < 30; ++i)
                 entities.push_back(net.world.spawn(Health{i, false}, OwnedBy{owner.id}, SharedWith{group},
-                                                   ScopedTo(Scope::of<Name>(), {.any_of = 1}), Replicated{}));
+                                                   ScopedTo(Scope::of<Name>(), {.any_of = 1}, static_cast<Lifetime>(i % 2)), Replicated{}));
             net.server.view(owner.id).set_layers(1);
             const auto set = [&](auto component, Entity e) {
                 using T = decltype(component);

@@ -157,6 +157,7 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
     ++checks_;
     Seen& seen = seen_[net];
     if (!seen.shown) {
+        seen.last = {};
         if (tracing)
             std::printf("          client %u shows %u.%u\n", name, net.index(), net.generation());
         if (!sight(tick, net))
@@ -195,10 +196,17 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
                         confirmed);
         return;
     }
-    if (truth->fingerprint.only(seen_then->components) != fingerprint(world, entity))
+    const Fingerprint here = fingerprint(world, entity);
+    if (!seen.frozen)
+        seen.kept = kept_components(client, entity);
+    if (here.only(seen.kept) != seen.last.only(seen.kept))
+        failure_.report("client %u changes what it keeps of entity %u.%u (message of tick %u): %s", name, net.index(), net.generation(),
+                        tick, describe(world, entity).c_str());
+    seen.last = here;
+    if (truth->fingerprint.only(seen_then->components) != here.only(~seen.kept))
         failure_.report("client %u shows entity %u.%u otherwise than it was at its confirmed tick %u (message of tick %u): %s", name,
                         net.index(), net.generation(), confirmed, tick, describe(world, entity).c_str());
-    if (const Link* link = world.get<Link>(entity); link && !limited) { // beyond references_max they read as null
+    if (const Link* link = world.get<Link>(entity); link && !limited && !(seen.kept >> 4 & 1)) { // beyond references_max they read as null
         check_link(net, confirmed, *truth, 0, link->first);
         check_link(net, confirmed, *truth, 1, link->second);
     }
@@ -219,7 +227,7 @@ void Peer::check_cluster(Entity entity, NetId net, Tick tick) {
             continue;
         ++checks_;
         if (const EntityTruth* then = truth_.find(confirmed, mate);
-            then && then->fingerprint.only(seen_then->components) != fingerprint(world, there))
+            then && then->fingerprint.only(seen_then->components) != fingerprint(world, there).only(~seen_[mate].kept))
             failure_.report(
                 "client %u shows entity %u.%u as of tick %u, and of its cluster %u.%u as of tick %u, when it was another (message "
                 "of tick %u): %s",

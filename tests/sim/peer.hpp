@@ -91,6 +91,8 @@ private:
         bool now = false;
         bool lasting = false;
         bool frozen = false;
+        throng::u32 kept = 0; // components, as of when the entity was not frozen
+        Fingerprint last;     // as it was shown after the last message
     };
     std::map<throng::NetId, Seen> seen_;
     throng::Tick newest_ = 0; // of all messages with sections

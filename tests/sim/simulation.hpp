@@ -117,7 +117,7 @@ private:
     Failure failure_;
     Plan plan_; // refers to allocations_ and outcome_
     // The others are for what came later: seeds keep what they drew without it.
-    Random random_, rules_, lists_, priorities_, scopes_, verdicts_, bonds_, pauses_;
+    Random random_, rules_, lists_, priorities_, scopes_, verdicts_, bonds_, pauses_, lifetimes_;
     throng::World world_;
     throng::LoopbackNetwork network_;
     std::optional<OneWorld> worlds_;

@@ -89,14 +89,24 @@ Fingerprint fingerprint(const World& world, Entity entity, const Ruled* ruled) {
     return all;
 }
 
-u32 seen_components(const Server& server, ClientId client, Entity entity) {
-    u32 seen = 0, bit = 1;
-    const auto look = [&]<class... Ts>(void (*)(Ts...)) {
-        ((seen |= server.visible<Ts>(client, entity) ? bit : 0, bit <<= 1), ...);
-    };
+namespace {
+/// The components of which has(tag of the type) says so, as bits.
+template <class Has>
+u32 components_that(Has&& has) {
+    u32 found = 0, bit = 1;
+    const auto look = [&]<class... Ts>(void (*)(Ts...)) { ((found |= has(static_cast<Ts*>(nullptr)) ? bit : 0, bit <<= 1), ...); };
     look(static_cast<void (*)(Place, Speed, Vitals, Facing, Link, Note, Lasting, Purse, Tactics, Rumour, Diary, Mood, Birth, Heat,
                               ResourceValue<Weather>, Bond, Scroll, ResourceValue<Scroll>)>(nullptr));
-    return seen;
+    return found;
+}
+} // namespace
+
+u32 seen_components(const Server& server, ClientId client, Entity entity) {
+    return components_that([&]<class T>(T*) { return server.visible<T>(client, entity); });
+}
+
+u32 kept_components(const Client& client, Entity entity) {
+    return components_that([&]<class T>(T*) { return client.frozen<T>(entity); });
 }
 
 std::string describe(const World& world, Entity entity) {

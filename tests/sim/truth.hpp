@@ -25,7 +25,9 @@ struct Fingerprint {
 Fingerprint fingerprint(const throng::World& world, throng::Entity entity, const Ruled* ruled = nullptr);
 /// Which of them the client is meant to see.
 throng::u32 seen_components(const throng::Server& server, throng::ClientId client, throng::Entity entity);
-/// The same in words, for messages.
+/// Which of them the client keeps although it does not see them.
+throng::u32 kept_components(const throng::Client& client, throng::Entity entity);
+/// An entity in words, for messages.
 std::string describe(const throng::World& world, throng::Entity entity);
 /// Sequence numbers of the sequenced components, 0 where one is absent.
 void sequences(const throng::World& world, throng::Entity entity, throng::u32 (&out)[sequenced_components]);
