@@ -133,6 +133,7 @@ def check_payload(protocol, client, payload, chunk, tick, counts):
         client.ages.add(age)
         counts["ages"] += 1
     counts["zstd"] += section.wide
+    counts["kept"] += sum(len(chosen) for chosen in section.kept)
     counts["lanes"] += len(section.lanes)
     counts["opaque"] += sum(len(opaque) for opaque in section.opaque)
 
@@ -252,7 +253,7 @@ def check_message(protocol, clients, line, counts):
 
 COUNTED = ("messages", "full", "delta", "lanes", "zstd", "opaque", "gone", "references", "extrapolated", "ages", "late", "heartbeats",
            "acks", "unapplied", "hashes", "bundles", "typed", "typed_references", "typed_ticks", "rests", "before_join",
-           "ends", "tables", "userdata", "ops")
+           "ends", "tables", "userdata", "ops", "kept")
 
 
 def check(lines, name, shows=()):

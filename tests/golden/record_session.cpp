@@ -30,6 +30,7 @@ struct Session {
     Tick first_tick;
     bool lasting = false;  // half of the entities are Lasting, some of them from the start
     bool userdata = false; // most messages have some
+    bool scoped = false;   // clients do not see all components, and keep some of those that they do not see
 };
 constexpr Session sessions[] = {
     {"packed", 11, Compression::never, false, false, 0xffff'fff0u}, // ticks wrap soon
@@ -37,6 +38,7 @@ constexpr Session sessions[] = {
     {"zstd_wide", 14, Compression::always, true, true, 70'000},     {"automatic", 15, Compression::automatic, true, false, 1},
     {"lasting", 16, Compression::never, false, false, 1, true},
     {"userdata", 18, Compression::never, false, false, 1, true, true},
+    {"scopes", 20, Compression::automatic, true, false, 1, false, false, true},
 };
 constexpr char dictionary_text[] = "the old town of entities, names, guilds and long titles";
 constexpr u32 play_ticks = 48, rest_ticks = 40;
@@ -68,7 +70,8 @@ public:
                    .hash_ticks = 8,
                    .first_tick = session.first_tick,
                    .compression = session.compression}),
-          radius_(session.wide_cells ? 320 : 70), lasting_(session.lasting), userdata_(session.userdata) {
+          radius_(session.wide_cells ? 320 : 70), lasting_(session.lasting), userdata_(session.userdata),
+          scoped_(session.scoped) {
         recorder_.zstd = session.compression != Compression::never;
         char more[80];
         const int used = std::snprintf(more, sizeof more, ", \"hashes\": true");
@@ -135,6 +138,9 @@ private:
             world_.add<Note>(entity, Note{++sequence_, text()});
         if (lasting_ && random_.chance(0.5))
             world_.add<Lasting>(entity, Lasting{random_.chance(0.3)});
+        if (scoped_ && random_.chance(0.5))
+            world_.add<ScopedTo>(entity, ScopedTo(Scope::of<Vitals, Note>(), {.any_of = 1}, static_cast<Lifetime>(random_.below(3)))
+                                             .also(Scope::of<Facing>(), {.any_of = 2}, static_cast<Lifetime>(random_.below(3))));
         all_.push_back(entity);
     }
 
@@ -212,6 +218,8 @@ private:
                 view.hide(any());
             if (number % 20 == 19)
                 view.show(any());
+            if (scoped_ && number < play_ticks && number % 7 == 1)
+                view.set_layers(random_.below(4));
         }
         if (userdata_ && number % 5 == 0) {
             const std::byte bytes[20] = {static_cast<std::byte>(number), std::byte{255}};
@@ -235,7 +243,7 @@ private:
     LoopbackNetwork network_;
     Server server_;
     double radius_;
-    bool lasting_, userdata_;
+    bool lasting_, userdata_, scoped_;
     std::vector<std::unique_ptr<Peer>> peers_;
     std::vector<Entity> all_;
     u32 sequence_ = 0;
@@ -253,6 +261,6 @@ int main(int count, char** values) {
             std::fprintf(stderr, "record_session: the session did not go well\n");
             return 1;
         }
-    std::fputs("usage: record_session packed|packed_wide|zstd|zstd_wide|automatic|lasting|userdata\n", stderr);
+    std::fputs("usage: record_session packed|packed_wide|zstd|zstd_wide|automatic|lasting|userdata|scopes\n", stderr);
     return 2;
 }

@@ -246,6 +246,52 @@ TEST_CASE("sections: hand-checked bytes") {
     CHECK(encoded() == expected);
 }
 
+TEST_CASE("sections: what is kept") {
+    TestLayout test;
+    test.component();
+    test.range(2, -1000, 1000);
+    test.component();
+    test.range(2, -1000, 1000);
+    test.component();
+    test.range(2, -1000, 1000);
+    State state(test.layout);
+    const u64 lanes = 0b1011'0001;
+    state.occupants.alive = header(state.block(0)).present = lanes;
+    for (u32 lane = 0; lane < 8; ++lane)
+        state.occupants.net_id[lane] = NetId::make(7 + lane, 2);
+    Codec codec(test.layout);
+    u64 kept[3] = {0, lanes, 0b0010'0001}; // none, all, some
+    BlockInput input = full_input(state, lanes);
+    input.kept = kept;
+    for (const Compression compression : {Compression::never, Compression::always}) {
+        const u32 bytes = encode_blocks(input, compression, codec.scratch, codec.out).bytes;
+        REQUIRE(bytes > 0);
+        CHECK((codec.out[0] & std::byte{4}) != std::byte{0});
+        const Bytes encoded = Bytes(codec.out).first(bytes);
+        REQUIRE(decode_section(encoded, cell_steps, {}, 0, codec.buffers, codec.decoded) == Error::none);
+        CHECK(codec.decoded.kept == 0b110);
+        CHECK(codec.decoded.kept_lanes[1] == lanes);
+        CHECK(codec.decoded.kept_lanes[2] == 0b0010'0001);
+        CHECK(codec.decoded.listed == 1);
+        for (u32 shorter = 0; shorter < bytes; ++shorter)
+            CHECK(decode_section(encoded.first(shorter), cell_steps, {}, 0, codec.buffers, codec.decoded) != Error::none);
+    }
+    // Lanes that are not in the section keep nothing, and without any nothing is said.
+    input.lanes = 0b1000'0000;
+    kept[1] = 0b0011'0001;
+    const u32 plain_bytes = encode_blocks(input, Compression::never, codec.scratch, codec.out).bytes;
+    CHECK(codec.out[0] == std::byte{1});
+    codec.out[0] = std::byte{5}; // then the next bits are read as what is kept, and it does not come out even
+    CHECK(decode_section(Bytes(codec.out).first(plain_bytes), cell_steps, {}, 0, codec.buffers, codec.decoded) != Error::none);
+    // A lane has what it keeps: no encoder writes that.
+    input.lanes = lanes;
+    kept[0] = 0b0001'0000;
+    const u32 bytes = encode_blocks(input, Compression::never, codec.scratch, codec.out).bytes;
+    CHECK(decode_section(Bytes(codec.out).first(bytes), cell_steps, {}, 0, codec.buffers, codec.decoded) == Error::bad_value);
+    codec.out[0] = std::byte{4}; // of a delta
+    CHECK(decode_section(Bytes(codec.out).first(bytes), cell_steps, {}, 0, codec.buffers, codec.decoded) == Error::bad_value);
+}
+
 TEST_CASE("sections: truncated anywhere is an error, and damaged bytes are an error or a section that encodes again") {
     Random random{99};
     const TestLayout test = rich_layout();

@@ -11,6 +11,7 @@ struct BlockInput {
     ChunkState current;
     ChunkState baseline; // blocks == nullptr: full
     const OpaqueLanes* const* opaque = nullptr;
+    const u64* kept = nullptr;
     u64 lanes = 0;
     Tick tick = 0;
     Tick baseline_tick = 0;
@@ -60,6 +61,7 @@ inline EncodeResult encode_blocks(const BlockInput& input, Compression compressi
     rows.current = current.now;
     rows.baseline = full ? nullptr : &baseline.past;
     rows.opaque = input.opaque;
+    rows.kept = input.kept;
     rows.lanes = input.lanes;
     rows.tick = input.tick;
     rows.baseline_tick = input.baseline_tick;
