@@ -183,9 +183,9 @@ Difference Verifier::first_difference(ClientId client, const World& client_world
     collect_visible(client);
     // First what is there, then what it holds: an entity that is missing would also show as a wrong reference to it.
     for (const Entity entity : visible_) {
-        if (!world_.has<Replicated>(entity))
-            return {Kind::ghost, format("client %u is meant to see slot %u, which is not replicated", client, entity.entity_idx)};
         const NetId id = server_.net_id(entity);
+        if (!id)
+            return {Kind::ghost, format("client %u is meant to see slot %u, which is not replicated", client, entity.entity_idx)};
         const Entity shown = client_half.entity(id);
         if (!client_world.alive(shown))
             return {Kind::missing, format("client %u: entity %s is visible and not there", client, name_of(id).c_str())};
@@ -195,8 +195,8 @@ Difference Verifier::first_difference(ClientId client, const World& client_world
     }
     for (const Entity entity : visible_) {
         const NetId id = server_.net_id(entity);
-        if (world_.has<Paused>(entity))
-            continue; // as it was
+        if (!world_.has<Replicated>(entity))
+            continue; // paused: as it was
         ++entities_compared_;
         if (Difference found = compare_entity({client, entity, client_half.entity(id), id, &client_world, &client_half})) {
             found.text = format("client %u: ", client) + found.text;
@@ -339,6 +339,8 @@ Difference Verifier::compare_reference(const Pair& pair, const ComponentInfo& in
     const NetId shown = null || !pair.client_world->alive(client_target) ? NetId{} : pair.client_half->net_id(client_target);
     if (shown == expected && (null || shown))
         return {};
+    if (!world_.alive(server_target) && is_left_behind(shown))
+        return {};
     if (unhoused_allowed && !target && world_.has<Lasting>(server_target) && pair.client_half->frozen(client_target))
         return {}; // the target has no lane, and the client keeps it
     return {Kind::reference,
@@ -363,8 +365,13 @@ Difference Verifier::compare_opaque(const Pair& pair, const ComponentInfo& info,
 bool Verifier::is_remembered(NetId id, const World& client_world, Entity shown) const {
     for (u32 slot = 0; slot < world_.entity_slots(); ++slot)
         if (const Entity entity = world_.entity_at(slot); entity && server_.net_id(entity) == id)
-            return !is_visible(entity) && world_.has<Replicated>(entity) && world_.has<Lasting>(entity) && client_world.has<Lasting>(shown);
+            return !is_visible(entity) && (world_.has<Lasting>(entity) || !world_.has<Replicated>(entity)) && // or paused: as it was
+                   client_world.has<Lasting>(shown);
     return unhoused_allowed && client_world.has<Lasting>(shown); // of one without a lane the server tells no net id
+}
+
+bool Verifier::is_left_behind(NetId id) const {
+    return id && std::find(left_behind.begin(), left_behind.end(), id) != left_behind.end();
 }
 
 /// Whatever the client's world holds must have come from a visible entity, or be one that it keeps: one with a net id that is neither is a
@@ -376,8 +383,8 @@ Difference Verifier::find_ghost(const World& client_world, const Client& client_
             continue;
         const NetId id = client_half.net_id(entity);
         if (id) {
-            if (client_half.frozen(entity) ? !is_remembered(id, client_world, entity)
-                                           : !std::binary_search(visible_ids_.begin(), visible_ids_.end(), id))
+            if (!is_left_behind(id) && (client_half.frozen(entity) ? !is_remembered(id, client_world, entity)
+                                                                   : !std::binary_search(visible_ids_.begin(), visible_ids_.end(), id)))
                 return {Kind::ghost, format("entity %s is shown and not visible", name_of(id).c_str())};
             if (client_half.entity(id) != entity)
                 return {Kind::ghost, format("entity %s is shown twice", name_of(id).c_str())};
@@ -400,7 +407,7 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
     Difference found;
     const bool scopes = any_scopes();
     const auto look = [&](Entity entity) {
-        if (found || (unhoused_allowed && !server_.net_id(entity)) || world_.has<Paused>(entity))
+        if (found || (unhoused_allowed && !server_.net_id(entity)))
             return;
         const bool visible = is_visible(entity);
         // Of related entities the place of the root counts.

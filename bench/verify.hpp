@@ -36,6 +36,8 @@ public:
     bool unhoused_allowed = false;
     /// Where lasting_max is small: Lasting entities may be shown to nobody.
     bool lasting_refused_allowed = false;
+    /// Of entities that were destroyed while they were paused: clients may have them, as they were.
+    std::vector<throng::NetId> left_behind;
 
     Verifier(const throng::Protocol& protocol, const throng::World& server_world, throng::Server& server);
 
@@ -65,6 +67,7 @@ private:
     enum class Sight : throng::u8 { hidden, kept, brought, seen };
     Sight sight(throng::ClientId client, throng::Entity entity, const throng::ComponentInfo& info) const;
     bool is_remembered(throng::NetId id, const throng::World& client_world, throng::Entity shown) const;
+    bool is_left_behind(throng::NetId id) const;
     Difference first_difference(throng::ClientId client, const throng::World& client_world, const throng::Client& client_half);
     Difference compare_entity(const Pair& pair);
     const throng::ComponentInfo* on_wire(throng::u32 component, throng::Entity entity) const;

@@ -56,7 +56,6 @@ HEADERS = {
     'signature': 'src/ecs', 'relations': 'src/ecs', 'resources': 'src/ecs', 'snapshot': 'src/ecs', 'world': 'src/ecs',
     'protocol': 'src/registry', 'admission': 'src/registry',
     'interest': 'src/visibility', 'view': 'src/visibility', 'update': 'src/visibility', 'scopes': 'src/visibility',
-    'paused': 'src/visibility',
     'typed': 'src/events', 'messenger': 'src/sync', 'multiplexer': 'src/sync',
     'throng': 'src/sync',  # the header that includes all others
 }

@@ -259,16 +259,25 @@ private:
     Impl* impl_;
 };
 
-/// Tag component: an entity that has it is replicated.
+/// Tag component: an entity that has it is replicated. Taking it away pauses the entity: clients keep it as it was at the tick before, and
+/// that arrives in any case, again if it was lost. Neither changes nor moves are told, nor that it went out of sight, was hidden or shown;
+/// clients that did not see it do not get it. Given again, it goes on as the same entity: clients get what is different then, removals
+/// included. What the entity has at the end of a tick counts: taken away and given again in one tick, nothing has happened.
+///
+///     world.remove<Replicated>(crate); // paused
+///     world.add<Replicated>(crate);    // goes on
+///
+/// An entity that is destroyed while it is paused, or in the tick in which it is paused, stays on the clients that have it, until they
+/// destroy it, their connection ends, or Server::end_replication names it; its lane is kept for so long. The tag itself is not sent.
 struct Replicated {};
 
 /// Component of a replicated entity that clients keep when they lose sight of it, for whatever reason: hidden, not allowed, too far. It
 /// stays as it was, and nothing more is sent of it; Client::frozen says so. When it is seen again it goes on, as the same entity; when it
-/// ends, or is no longer replicated, clients that have it are told. Entities without it are on a client only while it sees them.
+/// ends (Server::end_replication too), clients that have it are told. Entities without it are on a client only while it sees them.
 ///
 /// Works in protocols that register it, as a component without fields: protocol.component<Lasting>("lasting"). Clients see it as a
 /// component of the entity. Giving it to a replicated entity, or taking it away, makes it another entity for clients: it gets
-/// a new net id, as if Replicated had been taken away and given again.
+/// a new net id, as if its replication had been ended and begun again.
 struct Lasting {
     /// Clients get it once, in full, even if it is hidden from them or VisibleTo does not allow it: interest alone counts, so one without
     /// a place is on all clients. Read on the server, when it gets its net id.

@@ -9,7 +9,6 @@
 #include "throng/admission.hpp"
 #include "throng/executor.hpp"
 #include "throng/memory.hpp"
-#include "throng/paused.hpp"
 #include "throng/scopes.hpp"
 #include "throng/server_report.hpp"
 #include "throng/transport.hpp"
@@ -226,6 +225,12 @@ public:
 
     /// Network identity of a replicated entity; none before the first tick that saw it.
     NetId net_id(Entity entity) const;
+    /// Ends the replication of an entity that the server keeps, in the next tick: takes Replicated away, and clients lose the entity
+    /// wherever they look, hidden or paused, as if it were destroyed. Given Replicated afterwards, in the same tick too, it is another
+    /// entity for them, with another net id. Also of an entity that was destroyed while it was paused, by the handle that it had: then the
+    /// clients that have it still lose it. False, and nothing changes: it has no Replicated, and no client can have it. Like all changes of
+    /// structure not from inside a loop over Replicated.
+    bool end_replication(Entity entity);
     /// The entity that resources travel with (Protocol::resource): made in the tick that finds one, destroyed in the tick that finds none.
     /// Everyone sees it who may: a client whose list shows only what is on it (View::hide_all) needs View::show of it. Null without.
     Entity resource_entity() const;

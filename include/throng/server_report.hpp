@@ -49,7 +49,7 @@ struct ClientReport {
     bool joined = false;
     bool settled = false;          // nothing is unsent or unacknowledged
     u32 chunks = 0;                // (client, chunk) states, 64 bytes each
-    u32 visible = 0;               // entities that it is meant to see
+    u32 visible = 0;               // entities that it is meant to see, and those that it keeps since they were destroyed while paused
     u32 held = 0;                  // of these, those that it may have: sent once at least. The others wait for their first time
     u32 current = 0;               // of those held, those whose newest state it has acknowledged
     u32 limbo = 0;                 // of those held, those without an acknowledged state: they went, or go, in full
@@ -89,8 +89,8 @@ struct ComponentReport {
 enum class WhyReason : u8 {
     // for all clients
     not_alive,      // no such entity in the world
-    not_replicated, // it has no Replicated
-    paused,         // it has Paused, so who has not seen it before does not see it; those that do have what is `current` for them
+    not_replicated, // it has no Replicated, and had none before
+    paused,         // it has lost Replicated: who has not seen it before does not see it; those that do have what is `current` for them
     no_lane,        // chunks_max
     // for all entities
     not_connected, // there is no such client

@@ -33,8 +33,8 @@ struct To {
     static To layers(u64 any_of) { return {Kind::layers, 0, 0, {}, {}, any_of}; }
     /// The members at the next tick.
     static To group(GroupId group) { return {Kind::group, 0, group, {}, {}, 0}; }
-    /// Every client that sees the entity at the next tick; if it has ended or lost Replicated by then, those that saw it at the tick
-    /// before.
+    /// Every client that sees the entity at the next tick; if it has ended by then (Server::end_replication too), those that saw
+    /// it at the tick before.
     static To observers(Entity entity) { return {Kind::observers, 0, 0, entity, {}, 0}; }
 };
 

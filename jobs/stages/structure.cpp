@@ -362,16 +362,20 @@ void bind(ServerState& state, u32 entity_idx, u64 entity_id) {
     take_once(state, entity_idx, ~0u);
 }
 
+/// Clients that have it frozen are told its end, whatever they see.
+void end_lasting(ServerState& state, NetId id) {
+    state.lasting_ended.push_back(id);
+    state.any_view_change = true; // though it had no place
+}
+
 void unbind(ServerState& state, u32 entity_idx) {
     Slot& slot = state.slots[entity_idx];
     if (state.relations.used())
         state.relations.remove(entity_idx);
     leave_lane(state, slot.paused ? state.paused[entity_idx].place : slot.place);
     state.net_free.push_back(slot.net_id.index());
-    if (slot.lasting) {
-        state.lasting_ended.push_back(slot.net_id);
-        state.any_view_change = true; // though it had no place
-    }
+    if (slot.lasting)
+        end_lasting(state, slot.net_id);
     slot = {};
     --state.entity_count;
 }
@@ -455,12 +459,28 @@ void raise_counter(Chunk& chunk, u32 component, u64 bit) {
 // ---------------------------------------------------------------------------------------------------- paused entities
 // A paused entity keeps its lane, as the mirror has it, and its net id. Its slot has no place, so that mark and structure leave it alone.
 
+/// The log tells the end of entities that have one of the types it is for. Of others it must be looked for.
+bool end_is_logged(const ServerState& state, Entity entity) {
+    return state.world.signature(entity).intersects(state.logged);
+}
+
+void look_for_end(ServerState& state, u32 entity_idx) {
+    const Entity entity = state.world.entity_at(entity_idx);
+    const u64 entity_id = state.slots[entity_idx].entity_id;
+    bool& listed = state.paused[entity_idx].unlogged;
+    if (listed || (entity.entity_id == entity_id && end_is_logged(state, entity)))
+        return;
+    listed = true;
+    state.unlogged.push_back({entity_id, entity_idx, 0});
+}
+
 void pause(ServerState& state, u32 entity_idx) {
     Slot& slot = state.slots[entity_idx];
     const u32 place = std::exchange(slot.place, no_slot), lane = place % lane_count;
     slot.paused = true;
     state.paused.resize(std::max(state.paused.size(), state.slots.size()));
-    state.paused[entity_idx] = {no_slot, 0};
+    state.paused[entity_idx] = {no_slot, 0, false};
+    look_for_end(state, entity_idx);
     if (state.relations.used())
         state.relations.remove(entity_idx); // it goes with nobody meanwhile
     if (place == no_slot)
@@ -513,10 +533,11 @@ void resume(ServerState& state, u32 entity_idx) {
 void orphan(ServerState& state, u32 entity_idx) {
     Slot& slot = state.slots[entity_idx];
     const u32 place = state.paused[entity_idx].place;
-    if (place == no_slot)
+    if (place == no_slot && !slot.lasting)
         return unbind(state, entity_idx);
-    state.mirror.chunk(place / lane_count).orphaned |= u64(1) << place % lane_count;
-    state.orphans.push_back({place, slot.net_id.index()});
+    if (place != no_slot)
+        state.mirror.chunk(place / lane_count).orphaned |= u64(1) << place % lane_count;
+    state.orphans.push_back({slot.entity_id, slot.net_id, place, slot.lasting});
     state.orphans_due = true;
     slot = {};
     --state.entity_count;
@@ -528,39 +549,83 @@ void release_orphans(ServerState& state) {
     u32 kept = 0;
     for (const ServerState::Orphan& orphan : state.orphans) {
         bool known = false;
-        for (u32 id = 0; id < state.clients.size() && !known; ++id)
-            if (const ClientChunk* view = find_client_chunk(state.clients[id], orphan.place / lane_count, 0))
-                known = view->known >> orphan.place % lane_count & 1;
+        for (u32 id = 0; id < state.clients.size() && !known; ++id) {
+            const ClientChunk* const view =
+                orphan.place == no_slot ? nullptr : find_client_chunk(state.clients[id], orphan.place / lane_count, 0);
+            known =
+                (view && view->known >> orphan.place % lane_count & 1) || (orphan.lasting && state.clients[id].lasting.find(orphan.net_id));
+        }
         if (known) {
             state.orphans[kept++] = orphan;
             continue;
         }
         leave_lane(state, orphan.place);
-        state.net_free.push_back(orphan.net_index);
+        state.net_free.push_back(orphan.net_id.index());
     }
     state.orphans.resize(kept);
 }
 
-/// What the tick's end says of Paused comes first: nothing else that happened to the entity in the tick is told.
-void handle_pauses(ServerState& state, ComponentId paused) {
-    if (!state.world.pool_of(paused))
-        return;
+void find_unlogged_ends(ServerState& state) {
+    u32 kept = 0;
+    for (const Entity listed : state.unlogged) {
+        const Slot& slot = state.slots[listed.entity_idx];
+        const Entity entity = state.world.entity_at(listed.entity_idx);
+        if (!slot.paused || slot.entity_id != listed.entity_id)
+            continue; // it goes on, or has ended
+        if (entity.entity_id != listed.entity_id)
+            orphan(state, listed.entity_idx);
+        else if (end_is_logged(state, entity))
+            state.paused[listed.entity_idx].unlogged = false;
+        else
+            state.unlogged[kept++] = listed;
+    }
+    state.unlogged.resize(kept);
+}
+
+/// What end_in_tick was called for ends before anything else of the tick: Replicated given afterwards makes another entity for clients.
+void handle_ends(ServerState& state) {
+    for (const Entity entity : state.ending) {
+        if (state.slot_of(entity)) {
+            if (state.world.entity_at(entity.entity_idx).entity_id == entity.entity_id)
+                state.unbound_alive.push_back(entity.entity_id);
+            unbind(state, entity.entity_idx);
+            continue;
+        }
+        for (u32 i = 0; i < state.orphans.size(); ++i) {
+            const ServerState::Orphan orphan = state.orphans[i];
+            if (orphan.entity_id != entity.entity_id)
+                continue;
+            leave_lane(state, orphan.place);
+            state.net_free.push_back(orphan.net_id.index());
+            if (orphan.lasting)
+                end_lasting(state, orphan.net_id);
+            state.orphans[i] = state.orphans[state.orphans.size() - 1];
+            state.orphans.resize(state.orphans.size() - 1);
+            break;
+        }
+    }
+    state.ending.clear();
+}
+
+/// Whether the entity has Replicated at the tick's end comes first: of one that is paused nothing else of the tick is told.
+void handle_pauses(ServerState& state, ComponentId replicated) {
     for (const StructureEvent& event : state.world.structure_log()) {
-        if (event.kind == StructureEvent::Kind::destroyed || event.component != paused)
+        if (event.kind == StructureEvent::Kind::destroyed || event.component != replicated)
             continue;
         const Slot& slot = state.slots[event.entity_idx];
         if (!event.entity_id || slot.entity_id != event.entity_id)
             continue;
         const bool alive = state.world.entity_at(event.entity_idx).entity_id == event.entity_id;
-        const bool wanted = alive ? own_component<Paused>(state, event.entity_idx) != nullptr : event.kind == StructureEvent::Kind::added;
-        if (wanted != slot.paused)
-            wanted ? pause(state, event.entity_idx) : resume(state, event.entity_idx);
+        const bool goes_on =
+            alive ? state.world.dense_index(event.entity_idx, replicated) != no_row : event.kind == StructureEvent::Kind::added;
+        if (goes_on == slot.paused)
+            goes_on ? resume(state, event.entity_idx) : pause(state, event.entity_idx);
     }
 }
 
 /// The entity was given a component while it is paused: that counts, once.
 void note_given(ServerState& state, u32 entity_idx, i32 component) {
-    auto& [place, given] = state.paused[entity_idx];
+    auto& [place, given, unlogged] = state.paused[entity_idx];
     for (i32 c = component; c >= 0; c = state.layout.next_of_type[c]) {
         if (!(given >> c & 1) && place != no_slot)
             raise_counter(state.mirror.chunk(place / lane_count), static_cast<u32>(c), u64(1) << place % lane_count);
@@ -568,7 +633,7 @@ void note_given(ServerState& state, u32 entity_idx, i32 component) {
     }
 }
 
-void handle(ServerState& state, const StructureEvent& event, ComponentId replicated, ComponentId paused) {
+void handle(ServerState& state, const StructureEvent& event, ComponentId replicated) {
     Slot& slot = state.slots[event.entity_idx];
     const bool bound = slot.entity_id == event.entity_id && event.entity_id != 0;
     if (event.kind == StructureEvent::Kind::destroyed) {
@@ -576,17 +641,11 @@ void handle(ServerState& state, const StructureEvent& event, ComponentId replica
             slot.paused ? orphan(state, event.entity_idx) : unbind(state, event.entity_idx);
         return;
     }
-    if (event.component == replicated || event.component == paused) {
-        const bool gives = (event.kind == StructureEvent::Kind::added) == (event.component == replicated);
-        const bool wanted = gives && state.world.entity_at(event.entity_idx).entity_id == event.entity_id &&
-                            state.world.dense_index(event.entity_idx, replicated) != no_row &&
-                            !own_component<Paused>(state, event.entity_idx);
-        if (event.kind == StructureEvent::Kind::removed && bound && event.component == replicated) {
-            state.unbound_alive.push_back(event.entity_id);
-            unbind(state, event.entity_idx);
-        } else if (!bound && wanted) {
+    if (event.component == replicated) {
+        if (!bound && event.kind == StructureEvent::Kind::added && state.world.entity_at(event.entity_idx).entity_id == event.entity_id &&
+            state.world.dense_index(event.entity_idx, replicated) != no_row) {
             if (slot.entity_id)
-                unbind(state, event.entity_idx);
+                slot.paused ? orphan(state, event.entity_idx) : unbind(state, event.entity_idx); // the one in this slot before
             bind(state, event.entity_idx, event.entity_id);
         }
         return;
@@ -594,15 +653,17 @@ void handle(ServerState& state, const StructureEvent& event, ComponentId replica
     if (!bound || slot.bound_tick == state.tick)
         return; // bind looks at the components as they are at the end of the tick
     const i32 component = state.layout.index_of[event.component];
+    if (slot.paused) {
+        if (event.kind == StructureEvent::Kind::added)
+            note_given(state, event.entity_idx, component);
+        else
+            look_for_end(state, event.entity_idx);
+        return;
+    }
     if (state.layout.rule_types.test(event.component))
         ask_rules(state, event.entity_idx);
     if (component < 0)
         return;
-    if (slot.paused) {
-        if (event.kind == StructureEvent::Kind::added)
-            note_given(state, event.entity_idx, component);
-        return;
-    }
     if (component == state.layout.lasting_component)
         return renew(state, event.entity_idx, event.entity_id);
     if (state.layout.related_components >> component & 1)
@@ -623,7 +684,7 @@ void handle(ServerState& state, const StructureEvent& event, ComponentId replica
     touch_lane(state, chunk, slot.place % lane_count, false);
 }
 
-/// An entity is no longer replicated and lives on: what refers to it must stop naming its net id, and must name the next one if it gets
+/// An entity has lost its net id and lives on: what refers to it must stop naming that, and must name the next one if it gets
 /// one. Such entities are rare, so the references are searched for.
 void forget_references(ServerState& state) {
     if (!state.unbound_alive.size())
@@ -734,18 +795,19 @@ void run_structure_stage(ServerState& state) {
     state.slots.resize(std::max<u32>(state.slots.size(), state.world.entity_slots()));
     state.bound_now.clear();
     state.unbound_alive.clear();
-    const ComponentId replicated = component_id<Replicated>(), paused = component_id<Paused>();
+    const ComponentId replicated = component_id<Replicated>();
     if (state.adopt_world) {
         state.adopt_world = false;
         state.world.clear_structure_log();
         const PoolBase& pool = *state.world.pool_of(replicated);
         for (u32 row = 0; row < pool.size(); ++row)
-            if (!own_component<Paused>(state, pool.owner(row)))
-                bind(state, pool.owner(row), state.world.entity_at(pool.owner(row)).entity_id);
+            bind(state, pool.owner(row), state.world.entity_at(pool.owner(row)).entity_id);
     }
-    handle_pauses(state, paused);
+    handle_ends(state);
+    handle_pauses(state, replicated);
     for (const StructureEvent& event : state.world.structure_log())
-        handle(state, event, replicated, paused);
+        handle(state, event, replicated);
+    find_unlogged_ends(state);
     release_orphans(state);
     state.world.clear_structure_log();
 

@@ -229,7 +229,10 @@ void find_departed_observers(ServerState& state) {
     TypedOutbox& outbox = state.outbox;
     for (u32 i = 0; i < outbox.messages.size(); ++i) {
         OutMessage& message = outbox.messages[i];
-        if (message.target != To::Kind::observers || state.world.has<Replicated>(message.observed))
+        if (message.target != To::Kind::observers)
+            continue;
+        const Slot* const slot = state.slot_of(message.observed);
+        if (state.world.alive(message.observed) && !(slot && slot->ending))
             continue;
         message.departed = true;
         if (const u32 place = state.place_of(message.observed); place != no_slot)

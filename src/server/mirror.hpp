@@ -102,7 +102,7 @@ struct alignas(64) Chunk {
     u64 lasting = 0;            // lanes whose entity is Lasting
     u64 from_start = 0;         // of these, those that clients get in any case
     ChunkClusters* clusters = nullptr; // null until a lane is in a cluster
-    u64 paused = 0;             // lanes that stay as they are: their entity is Paused, or ended so; meaningful if paused_any
+    u64 paused = 0;             // lanes that stay as they are: their entity is paused, or ended so; meaningful if paused_any
     u64 orphaned = 0;           // of these, those whose entity has ended
     // what encoding a lane of this chunk cost, for deterministic size estimates (1/16 bytes a lane)
     u32 lane_cost = 0;

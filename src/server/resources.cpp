@@ -24,8 +24,11 @@ void publish_resources(ServerState& state) {
         resource.publish(world, entity);
         state.resource_versions[c] = version;
     }
-    if (!any && world.alive(entity))
+    if (!any && world.alive(entity)) {
+        if (!world.has<Replicated>(entity))
+            end_in_tick(state, entity); // it is paused, and clients would keep it
         world.destroy(entity);
+    }
 }
 
 Entity Server::resource_entity() const {

@@ -29,7 +29,8 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const Se
       owner_connections(c.allocator), slow_chunks(c.allocator),
       relations(p.layout().related_count, Server::cluster_entities_max, c.allocator), cluster_members(c.allocator),
       crowded_clusters(c.allocator), former_chunks(c.allocator),
-      homeless(c.allocator), paused(c.allocator), orphans(c.allocator), closing(c.allocator), overflowed(c.allocator),
+      homeless(c.allocator), paused(c.allocator), unlogged(c.allocator), orphans(c.allocator), ending(c.allocator),
+      closing(c.allocator), overflowed(c.allocator),
       in_review(c.allocator), table_message(c.allocator),
       outbox(c.allocator),
       dispatcher(p.messages(), Route::to_server, c.allocator), clients(c.allocator), client_counts(c.allocator),
@@ -312,11 +313,15 @@ Server::Server(World& world, const Protocol& protocol, ServerBackend& backend, S
     for (const ComponentInfo& info : protocol.components()) {
         info.ensure_pool(world);
         world.log_structure(info.id, true);
+        state_->logged.set(info.id);
     }
     world.pool<Replicated>();
     world.log_structure(component_id<Replicated>(), true);
-    world.log_structure(component_id<Paused>(), true);
-    protocol.layout().rule_types.for_each([&](u32 id) { world.log_structure(static_cast<ComponentId>(id), true); });
+    protocol.layout().rule_types.for_each([&](u32 id) {
+        world.log_structure(static_cast<ComponentId>(id), true);
+        state_->logged.set(id);
+    });
+    state_->logged.reset(component_id<Replicated>());
     state_->adopt_world = true; // entities that are there already are bound in the first tick
 }
 
@@ -324,7 +329,6 @@ Server::~Server() {
     for (const ComponentInfo& info : state_->protocol.components())
         state_->world.log_structure(info.id, false);
     state_->world.log_structure(component_id<Replicated>(), false);
-    state_->world.log_structure(component_id<Paused>(), false);
     state_->layout.rule_types.for_each([&](u32 id) { state_->world.log_structure(static_cast<ComponentId>(id), false); });
     const Allocator allocator = state_->config.allocator;
     state_->~ServerState();
@@ -363,7 +367,25 @@ View Server::view(ClientId client) {
 }
 
 NetId Server::net_id(Entity entity) const {
-    return state_->place_of(entity) != no_slot ? state_->slot_of(entity)->net_id : NetId{};
+    const Slot* const slot = state_->slot_of(entity);
+    return slot && (state_->place_of(entity) != no_slot || (slot->paused && slot->lasting)) ? slot->net_id : NetId{};
+}
+
+bool end_in_tick(ServerState& state, Entity entity) {
+    if (Slot* const slot = state.slot_of(entity)) {
+        if (slot->ending)
+            return true;
+        slot->ending = true;
+    } else if (std::none_of(state.orphans.begin(), state.orphans.end(),
+                            [&](const ServerState::Orphan& orphan) { return orphan.entity_id == entity.entity_id; }))
+        return false;
+    state.ending.push_back(entity);
+    return true;
+}
+
+bool Server::end_replication(Entity entity) {
+    const bool marked = state_->world.remove<Replicated>(entity);
+    return end_in_tick(*state_, entity) || marked;
 }
 
 Entity Server::cluster_root(Entity entity) const {

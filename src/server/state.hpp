@@ -19,7 +19,7 @@ namespace throng {
 
 inline constexpr u32 no_slot = 0xffffffffu;
 
-/// Where an entity of the world is replicated; indexed by entity_idx. Written by the structure stage.
+/// Where an entity of the world is replicated; indexed by entity_idx. Written by the structure stage, and `ending` between ticks.
 struct Slot {
     u64 entity_id = 0; // 0: not replicated
     NetId net_id;
@@ -27,8 +27,9 @@ struct Slot {
     Tick bound_tick = 0;
     i16 cell_a = 0, cell_b = 0; // cell coordinates, if spatial
     bool spatial = false;
-    bool lasting = false, from_start = false; // by its Lasting, when it got its net id
+    bool lasting : 1 = false, from_start : 1 = false; // by its Lasting, when it got its net id
     bool paused = false; // no place as far as the stages are concerned: ServerState::paused has it
+    bool ending = false; // it is in ServerState::ending
 };
 static_assert(sizeof(Slot) == 32);
 
@@ -304,7 +305,7 @@ struct ServerState {
     Array<u64> moves;          // of all workers, sorted
     Array<WorkerState::Dangling> dangling; // sorted by target
     Array<u32> bound_now;                  // entity_idx bound this tick
-    Array<u64> unbound_alive;              // entity_id of those that lost Replicated this tick; sorted after use
+    Array<u64> unbound_alive;              // entity_id of those that lost their net id this tick and live on; sorted after use
     Array<NetId> lasting_ended;            // Lasting entities that ended since the last interest stage
     ChangeReader<VisibleTo> rule_changes;
     ChangeReader<UpdatePriority> priority_changes;
@@ -327,14 +328,21 @@ struct ServerState {
     Array<u32> former_chunks;    // those that have ChunkClusters::former
     Array<u32> homeless; // entity_idx of replicated entities without a lane (chunks_max): tried again each tick
     struct PausedEntity {
-        u32 place; // its lane, or no_slot
-        u32 given; // components that it was given since
+        u32 place;     // its lane, or no_slot
+        u32 given;     // components that it was given since
+        bool unlogged; // it is in `unlogged`
     };
     Array<PausedEntity> paused; // by entity_idx; meaningful if Slot::paused
+    Signature<default_max_components> logged; // types whose changes the structural log tells, but Replicated
+    Array<Entity> unlogged; // paused entities without any of these: the log does not tell their end, so they are looked at each tick
     struct Orphan {
-        u32 place, net_index;
+        u64 entity_id;
+        NetId net_id;
+        u32 place; // no_slot: it had none any more, but a client may have it frozen
+        bool lasting;
     };
     Array<Orphan> orphans;    // lanes of entities that ended while they were paused, until no client has them
+    Array<Entity> ending;     // what end_in_tick was called for, bound or orphans; read by structure
     bool orphans_due = false; // some may have become free
     struct Closing {
         ClientId client;
@@ -398,6 +406,8 @@ struct ServerState {
     }
 };
 
+/// The next tick ends an entity for all clients, paused or not; false: none can have it.
+bool end_in_tick(ServerState& state, Entity entity);
 /// Before the stages: what has changed of the world's resources goes to their entity.
 void publish_resources(ServerState& state);
 /// The lanes of `view` of which the client sees something else than Layout::plain().

@@ -151,6 +151,18 @@ bool ruled_out(const ServerState& state, Entity entity, u32 place, ComponentId c
     return any && state.world.dense_index(entity.entity_idx, component) != no_row;
 }
 
+/// One that found no lane, or was paused before anyone was told of the one that it had. A client may have kept it from an earlier one.
+Why without_lane(const ServerState& state, const Slot& slot, ClientId id) {
+    Why why;
+    why.reason = why.cause = slot.paused ? WhyReason::paused : WhyReason::no_lane;
+    if (!slot.paused || !slot.lasting || id >= state.clients.size() || !state.clients[id].lasting.find(slot.net_id))
+        return why;
+    why.net_id = slot.net_id;
+    why.reason = WhyReason::frozen;
+    why.held = true;
+    return why;
+}
+
 } // namespace
 
 Why Server::why(Entity entity, ClientId id) const {
@@ -164,12 +176,10 @@ Why Server::why(Entity entity, ClientId id) const {
         return because(WhyReason::not_alive);
     const Slot* const slot = state.slot_of(entity);
     if (!slot)
-        return because(!state.world.has<Replicated>(entity) ? WhyReason::not_replicated
-                       : state.world.has<Paused>(entity)    ? WhyReason::paused
-                                                            : WhyReason::next_tick);
+        return because(state.world.has<Replicated>(entity) ? WhyReason::next_tick : WhyReason::not_replicated);
     const u32 place = state.place_of(entity);
     if (place == no_slot)
-        return because(WhyReason::no_lane);
+        return without_lane(state, *slot, id);
     why.net_id = slot->net_id;
     if (state.relations.used())
         if (const u32 cluster = state.relations.cluster_of(entity.entity_idx); cluster != RelationGraph::none)

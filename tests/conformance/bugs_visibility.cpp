@@ -386,7 +386,7 @@ TEST_CASE("bug/43_passengers") {
     std::vector<NetId> ids;
     for (const Entity e : vehicle)
         ids.push_back(net.server.net_id(e));
-    net.world.remove<Replicated>(vehicle[2]); // paused
+    CHECK(net.server.end_replication(vehicle[2]));
     net.agree();
     CHECK(peer.world->entity_count() == 3);
     net.world.destroy(vehicle[0]);

@@ -43,7 +43,7 @@ TEST_CASE("despawn/after_pause") {
     net.settle();
     const NetId id = net.server.net_id(e);
     const Entity there = net.shown(peer, e);
-    net.world.add<Paused>(e);
+    net.world.remove<Replicated>(e);
     net.world.destroy(e);
     CHECK(net.state_bytes(10) == 0);
     REQUIRE(peer.world->alive(there));

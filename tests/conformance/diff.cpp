@@ -287,12 +287,12 @@ TEST_CASE("diff/refused") {
 TEST_CASE("diff/entities_that_come_and_go") {
     StateNet net = journal_net();
     Kept kept(net);
-    net.world.add<Paused>(kept.entity, Paused{});
+    net.world.remove<Replicated>(kept.entity); // paused
     net.settle();
     put(net, kept.entity, "while paused ");
     net.settle();
     CHECK(text(net, kept.peer, kept.entity) == std::string(long_text, '.'));
-    net.world.remove<Paused>(kept.entity);
+    net.world.add<Replicated>(kept.entity);
     put(net, kept.entity, "and after");
     net.agree();
     CHECK(text(net, kept.peer, kept.entity) == std::string(long_text, '.') + "while paused and after");

@@ -156,11 +156,11 @@ TEST_CASE("insertion/after_pause") {
     const Entity e = net.world.spawn(Health{1, false}, Replicated{});
     net.settle();
     const Entity there = net.shown(peer, e);
-    net.world.add<Paused>(e);
+    net.world.remove<Replicated>(e);
     net.world.add<Speed>(e, Speed{1, 0});
     CHECK(net.state_bytes(10) == 0);
     CHECK_FALSE(net.value<Speed>(peer, e));
-    net.world.remove<Paused>(e);
+    net.world.add<Replicated>(e);
     net.agree();
     CHECK(net.shown(peer, e) == there);
     REQUIRE(net.value<Speed>(peer, e));

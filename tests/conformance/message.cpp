@@ -96,7 +96,7 @@ TEST_CASE("message/observers_of_the_departed") {
     CHECK(net.server.send_message(To::observers(ends), Hit{{}, 1}) == Error::none);
     CHECK(net.server.send_message(To::observers(withdrawn), Hit{{}, 2}) == Error::none);
     net.world.destroy(ends);
-    net.world.remove<Replicated>(withdrawn);
+    CHECK(net.server.end_replication(withdrawn));
     net.settle();
     CHECK(sees.ear.values("hit") == Values{1, 2});
     CHECK(blind.ear.heard.empty());

@@ -320,13 +320,13 @@ TEST_CASE("mutations/after_pause") {
     const Entity e = net.world.spawn(Health{1, false}, Replicated{});
     net.settle();
     const Entity there = net.shown(peer, e);
-    net.world.add<Paused>(e);
+    net.world.remove<Replicated>(e);
     net.world.mut<Health>(e)->hp = 2;
     CHECK(net.state_bytes(5) == 0);
     net.world.mut<Health>(e)->hp = 3;
     CHECK(net.state_bytes(5) == 0);
     CHECK(net.hp(peer, e) == 1);
-    net.world.remove<Paused>(e);
+    net.world.add<Replicated>(e);
     net.agree();
     CHECK(net.hp(peer, e) == 3);
     CHECK(net.shown(peer, e) == there);

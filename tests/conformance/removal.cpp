@@ -134,13 +134,13 @@ TEST_CASE("removal/after_pause") {
     const Entity e = net.world.spawn(Health{1, false}, Speed{1, 0}, Name{"a"}, Replicated{});
     net.settle();
     const Entity there = net.shown(peer, e);
-    net.world.add<Paused>(e);
+    net.world.remove<Replicated>(e);
     net.world.remove<Health>(e);
     net.world.remove<Speed>(e);
     net.world.add<Speed>(e, Speed{2, 0});
     CHECK(net.state_bytes(10) == 0);
     CHECK(net.hp(peer, e) == 1);
-    net.world.remove<Paused>(e);
+    net.world.add<Replicated>(e);
     net.agree(); // the state counts, not when it came about
     CHECK(net.shown(peer, e) == there);
     CHECK_FALSE(net.value<Health>(peer, e));

@@ -37,6 +37,24 @@ TEST_CASE("resource/own_functions") {
     CHECK_FALSE(peer.world->resources().get<Name>());
 }
 
+TEST_CASE("resource/removed_while_paused") {
+    StateNet net = make_net([](Protocol& p) { weather(p); });
+    auto& peer = net.join();
+    net.world.resources().emplace<Weather>(Weather{7, {}});
+    net.agree();
+    net.world.remove<Replicated>(net.server.resource_entity());
+    net.world.resources().mut<Weather>()->wind = 8;
+    CHECK(net.state_bytes(10) == 0);
+    CHECK(wind(peer) == 7);
+    net.world.resources().remove<Weather>();
+    net.agree(); // a resource that is no more is nowhere
+    CHECK_FALSE(peer.world->resources().get<Weather>());
+    CHECK(peer.world->entity_count() == 0);
+    net.world.resources().emplace<Weather>(Weather{9, {}});
+    net.agree();
+    CHECK(wind(peer) == 9);
+}
+
 TEST_CASE("resource/references") {
     StateNet net = make_net([](Protocol& p) { weather(p); });
     auto& peer = net.join();

@@ -132,12 +132,16 @@ TEST_CASE("spawn/with_pause") {
     StateNet net;
     auto& peer = net.join();
     const Entity e = net.world.spawn(Health{1, false}, Replicated{});
-    net.world.add<Paused>(e);
+    net.world.remove<Replicated>(e);
     CHECK(net.state_bytes(10) == 0);
     CHECK(peer.world->entity_count() == 0);
     CHECK_FALSE(net.server.net_id(e));
     net.world.mut<Health>(e)->hp = 2;
-    net.world.remove<Paused>(e);
+    net.world.add<Replicated>(e);
+    net.world.remove<Replicated>(e);
+    CHECK(net.state_bytes(10) == 0);
+    CHECK(peer.world->entity_count() == 0);
+    net.world.add<Replicated>(e);
     net.agree();
     CHECK(net.hp(peer, e) == 2);
 }

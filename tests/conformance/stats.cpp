@@ -157,5 +157,9 @@ TEST_CASE("stats/why_an_entity_is_not_there") {
     CHECK(net.hp(peer, open) == 2);
     net.world.remove<Replicated>(open);
     net.settle();
+    CHECK(reason(open) == WhyReason::current);
+    CHECK(net.server.why(open, peer.id).cause == WhyReason::paused);
+    CHECK(net.server.end_replication(open));
+    net.settle();
     CHECK(reason(open) == WhyReason::not_replicated);
 }

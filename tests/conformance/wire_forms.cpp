@@ -111,7 +111,7 @@ TEST_CASE("rules/another_type_travels_with_references") {
     net.server.view(peer.id).show(fire);
     net.agree();
     CHECK(net.value<Heat>(peer, e)->lit_by == net.shown(peer, fire));
-    net.world.remove<Replicated>(fire); // and another net id
+    CHECK(net.server.end_replication(fire)); // and another net id
     net.step();
     net.world.add<Replicated>(fire);
     net.agree();

@@ -375,10 +375,6 @@ TEST_SUITE("guide") {
         const Entity tower = world.spawn(Position{5, 0, 0}, Lasting{}, Replicated{});
         const Entity portal = world.spawn(Position{9, 0, 0}, Lasting{.from_start = true}, Replicated{});
         // [/lasting]
-        // [paused]
-        world.add<Paused>(tower);    // a scene is being set up: clients keep it as it was
-        world.remove<Paused>(tower); // it goes on as the same entity
-        // [/paused]
         REQUIRE(protocol.finish() == Error::none);
         LoopbackNetwork network({.seed = 3});
         Server server(world, protocol, network.server());
@@ -405,6 +401,36 @@ TEST_SUITE("guide") {
         world.destroy(tower);
         steps();
         CHECK(seen.entity_count() == 1);
+    }
+
+    TEST_CASE("paused") {
+        World world, seen;
+        Protocol protocol;
+        protocol.component<Position>("position").field(&Position::x, Range{-100, 100, 0.01});
+        const Entity tower = world.spawn(Position{5, 0, 0}, Replicated{});
+        REQUIRE(protocol.finish() == Error::none);
+        LoopbackNetwork network({.seed = 3});
+        Server server(world, protocol, network.server());
+        Client client(seen, protocol, network.client(network.connect({})));
+        TimeUs now = 0;
+        const auto steps = [&] {
+            for (int i = 0; i < 10; ++i) {
+                server.receive(now += 50'000);
+                server.tick(now);
+                CHECK(client.receive(now) == Error::none);
+                CHECK(client.send(now) == Error::none);
+            }
+            return seen.entity_count();
+        };
+        CHECK(steps() == 1);
+        // [paused]
+        world.remove<Replicated>(tower); // a scene is being set up: clients keep it as it was
+        world.add<Replicated>(tower);    // it goes on as the same entity
+        server.end_replication(tower);   // clients lose it, the server keeps it; given Replicated again, it is another one
+        // [/paused]
+        CHECK(steps() == 0);
+        world.add<Replicated>(tower);
+        CHECK(steps() == 1);
     }
 
     TEST_CASE("views") {

@@ -118,7 +118,7 @@ TEST_SUITE("server") {
             CHECK(net.peer.client->stats().despawns == 0);
             const u64 bytes = net.network.counters(other.id, Direction::down).sent_bytes;
             net.world.destroy(e);
-            net.world.remove<Replicated>(again);
+            CHECK(net.server.end_replication(again));
             net.server.view(net.peer.id).show(both); // seen again, and at its end, in one tick
             net.world.destroy(both);
             net.settle();

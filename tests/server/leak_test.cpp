@@ -54,6 +54,8 @@ struct Book { // of an entity
     u32 version = 0;
     u32 pages = first_page;                       // versions of its diary
     static constexpr u32 first_page = 1'000'000;
+    std::string texts[2];     // name and diary at the last tick at which it was replicated ...
+    bool readable[3][2] = {}; // ... and by whom
 };
 struct Reader { // what a client may see
     ClientId id = 0;
@@ -83,12 +85,28 @@ public:
             for (u32 left = random_.below(6); left > 0; --left)
                 act();
             net_.step();
+            for (Book& book : books_)
+                if (net_.world.has<Replicated>(book.entity))
+                    remember(book);
         }
     }
     u64 found = 0;    // markers in bytes
     std::string leak; // the first one that should not have been there
 
 private:
+    /// What a reader might be sent of the book: of one that is paused, that stays so.
+    void remember(Book& book) {
+        for (const bool diary : {false, true}) {
+            book.texts[diary] = marker(book.entity.entity_id, diary ? book.pages : book.version);
+            for (const Reader& reader : readers_)
+                book.readable[reader.id][diary] = may_see(reader, book) && may_read(reader, book, diary);
+        }
+    }
+    void destroy(Book& book) {
+        if (!net_.world.has<Replicated>(book.entity))
+            left_behind_.push_back(book);
+        net_.world.destroy(book.entity);
+    }
     void spawn() {
         Book book;
         book.entity = net_.world.spawn(Name{}, Replicated{});
@@ -141,7 +159,7 @@ private:
             spawn();
             break;
         case 1:
-            world.destroy(book.entity);
+            destroy(book);
             book = books_.back();
             books_.pop_back();
             spawn();
@@ -170,7 +188,14 @@ private:
             world.remove<VisibleTo>(book.entity);
             break;
         case 5:
-            world.has<Replicated>(book.entity) ? void(world.remove<Replicated>(book.entity)) : void(world.add<Replicated>(book.entity));
+            if (!world.has<Replicated>(book.entity))
+                world.add<Replicated>(book.entity);
+            else if (random_.chance(0.5)) {
+                CHECK(net_.server.end_replication(book.entity));
+                book.texts[0].clear();
+                book.texts[1].clear();
+            } else
+                world.remove<Replicated>(book.entity);
             break;
         case 6:
         case 7:
@@ -247,17 +272,26 @@ private:
             const std::string_view text = bytes.substr(at, bytes.find('>', at) - at + 1);
             ++found;
             bool allowed = false;
-            for (const Book& book : books_)
+            const auto as_it_was = [&](const Book& book) {
+                for (const bool diary : {false, true})
+                    allowed |= text == book.texts[diary] && book.readable[client][diary];
+            };
+            for (const Book& book : books_) {
+                if (!net_.world.has<Replicated>(book.entity))
+                    as_it_was(book);
                 for (const bool diary : {false, true})
                     allowed |= text == marker(book.entity.entity_id, diary ? book.pages : book.version) &&
                                may_see(readers_[client], book) && may_read(readers_[client], book, diary);
+            }
+            for (const Book& book : left_behind_)
+                as_it_was(book);
             if (!allowed && leak.empty())
                 leak = "client " + std::to_string(client) + " is sent " + std::string(text);
         }
     }
 
     throng_sim::Random random_;
-    std::vector<Book> books_;
+    std::vector<Book> books_, left_behind_; // those that were destroyed while they were paused
     std::vector<Reader> readers_;
     ReplicationWorld net_; // traces into this
 };

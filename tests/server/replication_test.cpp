@@ -110,7 +110,7 @@ TEST_SUITE("server") {
         net.server.view(peer.id).look_at(0, 0, {.radius = 60});
         net.steps(4);
         const NetId before = net.server.net_id(target);
-        net.world.remove<Replicated>(target);
+        CHECK(net.server.end_replication(target));
         net.world.add<Replicated>(target);
         net.steps(4);
         REQUIRE(net.server.net_id(target) != before);

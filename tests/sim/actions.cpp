@@ -1,4 +1,6 @@
 #include "tests/sim/actions.hpp"
+#include "src/server/state.hpp"
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -17,7 +19,8 @@ enum Component : u32 {
 };
 }
 
-Actions::Actions(const Plan& plan, Random& random, World& world) : plan_(plan), random_(random), world_(world) {}
+Actions::Actions(const Plan& plan, Random& random, World& world, Server& server, Truth& truth)
+    : plan_(plan), random_(random), world_(world), server_(server), truth_(truth), pauses_(plan.seed ^ 0x9a05) {}
 
 void Actions::trace(const char* what, Entity entity) const {
     if (tracing)
@@ -75,11 +78,65 @@ void Actions::despawn(std::size_t index) {
     all_[index] = all_.back();
     all_.pop_back();
     trace("despawn", entity);
-    world_.remove<Paused>(entity); // else clients keep it
+    const bool paused = !world_.has<Replicated>(entity) && server_.state().slot_of(entity);
+    const u32 how = paused ? pauses_.below(5) : 0;
+    if (how == 1)
+        end(entity);
+    if (how == 2)
+        world_.add<Replicated>(entity); // it goes on, and clients lose it
+    if (!world_.has<Replicated>(entity)) {
+        truth_.leave_behind(entity);
+        left_.push_back(entity);
+    }
     world_.destroy(entity);
+    if (how == 3)
+        end(entity);
     dead_.push_back(entity);
     if (dead_.size() > 8)
         dead_.erase(dead_.begin());
+}
+
+void Actions::end(Entity entity) {
+    (void)server_.end_replication(entity);
+    truth_.end(entity);
+    trace("end", entity);
+}
+
+/// In one tick: another entity for clients.
+void Actions::give_again(Entity entity) {
+    if (pauses_.chance(0.3))
+        world_.remove<Replicated>(entity);
+    end(entity);
+    world_.add<Replicated>(entity);
+    if (pauses_.chance(0.3)) {
+        world_.remove<Replicated>(entity);
+        world_.add<Replicated>(entity);
+    }
+    trace("rereplicate", entity);
+}
+
+void Actions::pause() {
+    if (!pauses_.chance(plan_.pause_chance))
+        return;
+    for (u32 left = 1 + pauses_.below(4); left > 0; --left) {
+        const u32 slot = pauses_.below(std::max(1u, world_.entity_slots()));
+        const Entity entity = slot < world_.entity_slots() ? world_.entity_at(slot) : Entity{};
+        const bool replicated = world_.has<Replicated>(entity);
+        if (!world_.alive(entity) || entity == server_.resource_entity() || (!replicated && !server_.state().slot_of(entity)))
+            continue;
+        if (!replicated)
+            world_.add<Replicated>(entity);
+        if (replicated || pauses_.chance(0.2))
+            world_.remove<Replicated>(entity);
+        if (replicated && pauses_.chance(0.1))
+            world_.add<Replicated>(entity);
+        trace(world_.has<Replicated>(entity) ? "resume" : "pause", entity);
+    }
+    if (!left_.empty() && pauses_.chance(0.1)) {
+        const std::size_t index = pauses_.below(static_cast<u32>(left_.size()));
+        end(left_[index]);
+        left_.erase(left_.begin() + static_cast<std::ptrdiff_t>(index));
+    }
 }
 
 void Actions::populate() {
@@ -303,14 +360,11 @@ bool Actions::perform(Action action) {
         trace("replicate", entity);
         break;
     case Action::unreplicate:
-        world_.remove<Replicated>(entity);
-        trace("unreplicate", entity);
+        end(entity);
         break;
     case Action::rereplicate:
-        if (world_.remove<Replicated>(entity)) {
-            world_.add<Replicated>(entity);
-            trace("rereplicate", entity);
-        }
+        if (world_.has<Replicated>(entity))
+            give_again(entity);
         break;
     default:
         break;

@@ -2,19 +2,22 @@
 // Random operations on the server's world.
 #include "tests/sim/components.hpp"
 #include "tests/sim/plan.hpp"
+#include "tests/sim/truth.hpp"
 #include <vector>
 
 namespace throng_sim {
 
 class Actions {
 public:
-    Actions(const Plan& plan, Random& random, throng::World& world);
+    Actions(const Plan& plan, Random& random, throng::World& world, throng::Server& server, Truth& truth);
 
     void populate();
     /// Entities that move on their own.
     void motion(throng::Tick tick);
     /// Carries out an action on the world; false if it is none (then it is one on views or connections).
     bool perform(Action action);
+    /// At times entities are paused, go on, or both in one tick; the replication of one that was destroyed while it was paused is ended.
+    void pause();
     /// A Bond is made, changed or taken away. Draws from `random`.
     void bond(Random& random);
     throng::Entity any_entity();
@@ -30,14 +33,21 @@ private:
     void remove(throng::Entity entity, throng::u32 component);
     void change(throng::Entity entity, throng::u32 component);
     std::string text(bool large);
+    /// Ends the replication of an entity, dead or alive.
+    void end(throng::Entity entity);
+    void give_again(throng::Entity entity);
     throng::u32 next_sequence() { return ++sequence_; }
     void trace(const char* what, throng::Entity entity) const;
 
     const Plan& plan_;
     Random& random_;
     throng::World& world_;
+    throng::Server& server_;
+    Truth& truth_;
+    Random pauses_; // of its own: seeds keep what they drew without it
     std::vector<throng::Entity> all_;
     std::vector<throng::Entity> dead_; // a few: references may name them
+    std::vector<throng::Entity> left_; // destroyed while they were paused
     throng::u32 sequence_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "tests/sim/counts.hpp"
 #include "src/server/state.hpp"
+#include <bit>
 
 namespace throng_sim {
 using namespace throng;
@@ -14,16 +15,31 @@ void compare(const char* what, u64 counted, u64 expected, Failure& failure) {
 
 u32 visible_count(const Server& server, ClientId id) {
     u32 count = 0;
-    server.each_visible(id, [](void* sum, Entity) { ++*static_cast<u32*>(sum); }, &count);
+    server.each_visible(
+        id, [](void* sum, Entity) { ++*static_cast<u32*>(sum); }, &count);
     return count;
 }
+
+/// Of entities that were destroyed while they were paused: what nobody can ask `why` about.
+struct LeftBehind {
+    u32 visible = 0, held = 0, current = 0;
+    LeftBehind(const ServerState& state, const ClientState& client) {
+        for (const ClientChunk& view : client.chunks) {
+            const Chunk& chunk = state.mirror.chunk(view.chunk);
+            const u64 lanes = view.visible & chunk.orphaned, there = held_lanes(view, chunk) & lanes;
+            visible += static_cast<u32>(std::popcount(lanes));
+            held += static_cast<u32>(std::popcount(there));
+            current += static_cast<u32>(std::popcount(there & ~unacked(client, view, chunk, state.tick)));
+        }
+    }
+};
 
 bool in_sight(WhyReason reason) {
     return reason >= WhyReason::oversize;
 }
 
 void check_why_of(Server& server, const TickReport& report, const World& world, const Peer& peer, Failure& failure) {
-    u32 visible = 0, held = 0, current = 0;
+    auto [visible, held, current] = LeftBehind(server.state(), server.state().clients[peer.id]);
     const ClientReport client = server.client_report(peer.id);
     for (const Slot& slot : server.state().slots) {
         const Entity entity = slot.entity_id ? world.entity_at(static_cast<u32>(&slot - server.state().slots.data())) : Entity{};
@@ -61,7 +77,8 @@ void check_counts(Server& server, const TickReport& report, Failure& failure) {
     for (ClientId id = 0; id < server.state().clients.size(); ++id) {
         const ClientReport client = server.client_report(id);
         sum += client.last;
-        compare("visible", client.visible, visible_count(server, id), failure);
+        const LeftBehind left(server.state(), server.state().clients[id]);
+        compare("visible", client.visible, visible_count(server, id) + left.visible, failure);
         compare("settled", client.settled, server.settled(id), failure);
         if (client.settled && (client.current != client.visible || client.unsent || client.leaving || client.limbo || client.open_ends))
             failure.report("client %u is settled, but not in its report", id);

@@ -86,6 +86,7 @@ private:
     struct Seen {
         throng::u32 sequences[sequenced_components] = {};
         throng::Tick removed_at = 0;
+        throng::Tick confirmed = 0;
         bool removed = false;
         bool shown = false;
         bool now = false;

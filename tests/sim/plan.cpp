@@ -115,6 +115,7 @@ Plan::Plan(u64 s) : seed(s) {
     userdata = Random(seed ^ 0xda7a).chance(0.3);
     asks_host = Random(seed ^ 0xa5c0).chance(0.3); // of its own: other seeds draw what they drew without it
     pause_chance = Random(seed ^ 0x9a05).pick({0.0, 0.0, 0.2, 1.0});
+    heals_paused = Random(seed ^ 0x9a06).chance(0.4);
     ruled_chance = Random(seed ^ 0x2d1e).pick({0.0, 0.05, 0.3, 1.0});
     bond_chance = random.pick({0.0, 0.1, 0.3, 1.0});
     diff_chance = Random(seed ^ 0xd1ff).pick({0.0, 0.1, 0.5, 1.0});

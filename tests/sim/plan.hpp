@@ -20,9 +20,9 @@ enum class Action : throng::u8 {
     link,
     note,
     note_large,
-    replicate, // Replicated on an entity that lacks it
-    unreplicate,
-    rereplicate, // in one tick
+    replicate,   // Replicated on an entity that lacks it
+    unreplicate, // end_replication
+    rereplicate, // and Replicated, in one tick
     out_of_map,
     hide,
     show,
@@ -61,6 +61,7 @@ struct Plan {
     double rule_chance = 0;        // a tick: a VisibleTo is set, changed or taken away, or a client's layers change
     double lasting_chance = 0;     // a tick: an entity becomes Lasting, or is so no longer
     double pause_chance = 0;       // a tick: some entities are paused or go on
+    bool heals_paused = false;     // those that are paused at the end of the faults stay so
     double listing_chance = 0;     // a tick: a client's list of entities begins anew, of hidden or of shown ones
     bool multiplexed = false;      // the world is one of several over the connections; the others are not open
     bool userdata = false;         // each tick has its own

@@ -26,6 +26,8 @@ Plan prepared(u64 seed, const Options& options, const Allocator& allocator, Outp
     Plan plan(seed);
     if (plan.asks_host)
         plan.server.authorization = Authorization::custom;
+    if (options.sabotage != Kind::none)
+        plan.pause_chance = 0; // what is paused, or was when it ended, is compared with nothing in the end
     plan.server.executor = options.executor;
     plan.server.allocator = plan.client.allocator = plan.network.allocator = allocator;
     plan.network.trace = output.hook();
@@ -37,10 +39,10 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
     : protocol_(protocol), function_rules_(protocol), compare_rules_(protocol), options_(options),
       plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
       rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218), scopes_(seed ^ 0x5c09e),
-      verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), pauses_(seed ^ 0x9a05), lifetimes_(seed ^ 0x11fe),
+      verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), lifetimes_(seed ^ 0x11fe),
       world_({.block_rows = 64}), network_(plan_.network),
       server_(world_, protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
-      actions_(plan_, random_, world_), ruled_(seed ^ 0x2d1e, world_), diffs_(seed ^ 0xd1ff, world_, server_),
+      actions_(plan_, random_, world_, server_, truth_), ruled_(seed ^ 0x2d1e, world_), diffs_(seed ^ 0xd1ff, world_, server_),
       verifier_(protocol, world_, server_) {
     make_rules(function_rules_, compare_rules_);
     actions_.tracing = options.trace;
@@ -194,23 +196,6 @@ void Simulation::random_lasting() {
         world_.add<Lasting>(entity, Lasting{.from_start = lists_.chance(0.3)});
 }
 
-/// Entities are paused, go on, or both in one tick.
-void Simulation::random_pause() {
-    for (u32 left = 1 + pauses_.below(4); left > 0; --left) {
-        const u32 slot = pauses_.below(std::max(1u, world_.entity_slots()));
-        const Entity entity = slot < world_.entity_slots() ? world_.entity_at(slot) : Entity{};
-        if (!world_.alive(entity) || entity == server_.resource_entity())
-            continue;
-        const bool paused = world_.remove<Paused>(entity);
-        if (!paused || pauses_.chance(0.2))
-            world_.add<Paused>(entity);
-        if (!paused && pauses_.chance(0.1))
-            world_.remove<Paused>(entity);
-        if (options_.trace)
-            std::printf("          world: %s slot %u\n", world_.has<Paused>(entity) ? "pause" : "resume", entity.entity_idx);
-    }
-}
-
 /// How often changes of an entity are sent, to all or to one client.
 void Simulation::random_priority() {
     const u32 slot = priorities_.below(std::max(1u, world_.entity_slots()));
@@ -337,8 +322,9 @@ void Simulation::random_scope() {
         return;
     case 6: {
         ScopedTo scoped;
-        const Scope choices[] = {Scope::of<Vitals>(), Scope::of<Speed, Facing>(), Scope::of<Note, Link>(), Scope::of<Place>(),
-                                 Scope::all_except<Place, Vitals>(), Scope::all_except<Note>(), Scope::of<Purse, Rumour>()};
+        const Scope choices[] = {Scope::of<Vitals>(),       Scope::of<Speed, Facing>(),         Scope::of<Note, Link>(),
+                                 Scope::of<Place>(),        Scope::all_except<Place, Vitals>(), Scope::all_except<Note>(),
+                                 Scope::of<Purse, Rumour>()};
         for (u32 left = 1 + scopes_.below(3); left > 0; --left)
             scoped.also(choices[scopes_.below(7)], {.any_of = scopes_.next() & 0x8000'0000'0000'0007u},
                         static_cast<Lifetime>(lifetimes_.below(3)));
@@ -412,8 +398,7 @@ void Simulation::tick(bool faults) {
             random_listing();
         if (lists_.chance(plan_.lasting_chance))
             random_lasting();
-        if (pauses_.chance(plan_.pause_chance))
-            random_pause();
+        actions_.pause();
         if (priorities_.chance(plan_.priority_chance))
             random_priority();
         if (bonds_.chance(plan_.bond_chance))
@@ -448,6 +433,7 @@ void Simulation::tick(bool faults) {
     for (auto& peer : peers_)
         if (peer->joined)
             peer->record_visible(server_.current_tick(), server_);
+    verifier_.left_behind = truth_.left_behind();
     check_report(report);
     check_counts(server_, report, failure_);
     check_why(server_, report, world_, peers_, failure_);
@@ -536,7 +522,7 @@ void Simulation::check_promises() {
             continue;
         if (peer->focus) {
             const Place* place = world_.get<Place>(peer->focus);
-            if (!place || !server_.net_id(peer->focus) || world_.has<Paused>(peer->focus))
+            if (!place || !server_.net_id(peer->focus) || !world_.has<Replicated>(peer->focus))
                 continue; // the last place is kept
             peer->at[0] = std::clamp(static_cast<double>(place->x), -map_edge, map_edge);
             peer->at[1] = std::clamp(static_cast<double>(place->z), -map_edge, map_edge);
@@ -629,8 +615,11 @@ void Simulation::heal() {
         join(false);
     bool resumed = false;
     for (u32 slot = 0; slot < world_.entity_slots(); ++slot)
-        if (const Entity entity = world_.entity_at(slot); world_.alive(entity))
-            resumed |= world_.remove<Paused>(entity);
+        if (const Entity entity = world_.entity_at(slot);
+            !plan_.heals_paused && server_.state().slot_of(entity) && !world_.has<Replicated>(entity)) {
+            world_.add<Replicated>(entity);
+            resumed = true;
+        }
     for (u32 i = 0; resumed && i < 4; ++i) // one that is Lasting again is shown first, and hidden then
         tick(false);
     still_since_ = server_.current_tick() + 1;

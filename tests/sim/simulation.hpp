@@ -88,7 +88,6 @@ private:
     void random_rule();
     void random_listing();
     void random_lasting();
-    void random_pause();
     void random_priority();
     static throng::Verdict on_hello(void* context, throng::ClientId client, const throng::ClientHello& hello);
     void decide();
@@ -117,7 +116,7 @@ private:
     Failure failure_;
     Plan plan_; // refers to allocations_ and outcome_
     // The others are for what came later: seeds keep what they drew without it.
-    Random random_, rules_, lists_, priorities_, scopes_, verdicts_, bonds_, pauses_, lifetimes_;
+    Random random_, rules_, lists_, priorities_, scopes_, verdicts_, bonds_, lifetimes_;
     throng::World world_;
     throng::LoopbackNetwork network_;
     std::optional<OneWorld> worlds_;

@@ -1,4 +1,5 @@
 #include "tests/sim/truth.hpp"
+#include "src/server/state.hpp"
 #include <algorithm>
 #include <cmath>
 
@@ -31,6 +32,13 @@ Fingerprint Fingerprint::only(u32 seen) const {
     for (u32 c = 0; c < component_count; ++c)
         some.of[c] = seen >> c & 1 ? of[c] : 0;
     return some;
+}
+
+u32 Fingerprint::difference(const Fingerprint& there) const {
+    u32 c = 0;
+    while (c < component_count && (of[c] == there.of[c] || (of[c] == any && there.of[c])))
+        ++c;
+    return c;
 }
 
 Fingerprint fingerprint(const World& world, Entity entity, const Ruled* ruled) {
@@ -171,7 +179,7 @@ void sequences(const World& world, Entity entity, u32 (&out)[sequenced_component
 }
 
 /// What the rules of make_protocol say, said once more.
-Ruled Truth::choose(const World& world, Entity entity, NetId id) {
+Ruled Truth::choose(const World& world, Server& server, Entity entity, NetId id, bool& birth_open) {
     Ruled out;
     const bool hero = world.has<Hero>(entity), shy = world.has<Shy>(entity);
     if (const Mood* mood = world.get<Mood>(entity)) {
@@ -188,14 +196,18 @@ Ruled Truth::choose(const World& world, Entity entity, NetId id) {
         births_.erase(entity.entity_id);
         return out;
     }
-    ToldBirth& told = births_.try_emplace(entity.entity_id, ToldBirth{id, *birth}).first->second;
+    const u32 place = server.state().place_of(entity);
+    ToldBirth& told = births_.try_emplace(entity.entity_id, ToldBirth{id, place, *birth}).first->second;
     if (told.id != id || told.birth.serial != birth->serial)
-        told = {id, *birth};
+        told = {id, place, *birth};
+    told.open |= told.place != place && (server.state().report.limits & limit_chunks);
+    told.place = place;
     out.birth = &told.birth;
+    birth_open = told.open;
     return out;
 }
 
-void Truth::record(const World& world, const Server& server, bool torn) {
+void Truth::record(const World& world, Server& server, bool torn) {
     if (ticks_.empty())
         first_ = server.current_tick();
     const Tick at = server.current_tick() - first_; // ticks wrap
@@ -204,23 +216,46 @@ void Truth::record(const World& world, const Server& server, bool torn) {
     if (clusters_.size() <= at)
         clusters_.resize(at + 1);
     auto& now = ticks_[at];
-    world.each<Replicated>([&](Entity entity, const Replicated&) {
+    const auto as_it_was = [&](NetId id) {
+        const EntityTruth* const before = find(server.current_tick() - 1, id);
+        if (!before)
+            return false;
+        now[id.value] = *before;
+        now[id.value].cluster = 0;
+        return true;
+    };
+    const auto any_of = [this](const std::vector<u64>& entity_ids, NetId id) {
+        return std::find(entity_ids.begin(), entity_ids.end(), entity_id_of(id)) != entity_ids.end();
+    };
+    if (at > 0 && !leaving_.empty())
+        for (const auto& [value, truth] : ticks_[at - 1])
+            if (const NetId id{value}; any_of(leaving_, id) && !truth.left_behind)
+                left_behind_.push_back(id);
+    std::erase_if(left_behind_, [&](NetId id) { return any_of(ended_, id); });
+    leaving_.clear();
+    ended_.clear();
+    for (const NetId id : left_behind_)
+        if (as_it_was(id))
+            now[id.value].left_behind = true;
+    for (u32 slot = 0; slot < world.entity_slots(); ++slot) {
+        const Entity entity = world.entity_at(slot);
         const NetId id = server.net_id(entity);
-        if (!id) { // without a place, so that nothing is held for it
-            births_.erase(entity.entity_id);
-            return;
-        }
+        if (server.state().place_of(entity) == no_slot)
+            births_.erase(entity.entity_id); // nothing is held for it
+        if (!id)
+            continue;
         entity_ids_[id.value] = entity.entity_id;
-        if (world.has<Paused>(entity)) { // as it was
-            if (const EntityTruth* before = find(server.current_tick() - 1, id)) {
-                now[id.value] = *before;
-                now[id.value].cluster = 0;
-            }
-            return;
+        if (!world.has<Replicated>(entity)) { // paused
+            (void)as_it_was(id);
+            continue;
         }
         EntityTruth& truth = now[id.value];
-        const Ruled ruled = choose(world, entity, id);
+        bool birth_open = false;
+        const Ruled ruled = choose(world, server, entity, id, birth_open);
         truth.fingerprint = fingerprint(world, entity, &ruled);
+        if (birth_open)
+            truth.fingerprint.of[12] = Fingerprint::any;
+        truth.place = server.state().place_of(entity);
         if (!torn && server.why(entity, 0).cluster == WhyCluster::together) {
             truth.cluster = server.net_id(server.cluster_root(entity)).value;
             clusters_[at][truth.cluster].push_back(id);
@@ -234,7 +269,20 @@ void Truth::record(const World& world, const Server& server, bool torn) {
                     truth.links[i] = server.net_id(targets[i]);
             }
         }
-    });
+    }
+}
+
+void Truth::leave_behind(Entity entity) {
+    leaving_.push_back(entity.entity_id);
+}
+
+void Truth::end(Entity entity) {
+    ended_.push_back(entity.entity_id);
+}
+
+bool Truth::left_behind(Tick tick, NetId id) const {
+    const EntityTruth* const truth = find(tick, id);
+    return truth && truth->left_behind;
 }
 
 const EntityTruth* Truth::find(Tick tick, NetId id) const {

@@ -17,9 +17,11 @@ struct Ruled {
 inline constexpr throng::u32 component_count = 18;
 struct Fingerprint {
     throng::u64 of[component_count] = {};
+    static constexpr throng::u64 any = 2; // of one that cannot be told here
     /// Without those components that are not in `seen` (bits).
     Fingerprint only(throng::u32 seen) const;
-    bool operator==(const Fingerprint&) const = default;
+    /// The first component of which `there` shows something else; component_count: none.
+    throng::u32 difference(const Fingerprint& there) const;
 };
 /// Without `ruled`, with what the entity has itself: a client's entity.
 Fingerprint fingerprint(const throng::World& world, throng::Entity entity, const Ruled* ruled = nullptr);
@@ -37,29 +39,43 @@ struct EntityTruth {
     throng::NetId links[2];           // what the references name as of this tick
     throng::u64 link_ids[2] = {0, 0}; // the entity_id of the targets
     bool has_links = false;
+    bool left_behind = false;
+    throng::u32 place = 0;
     throng::u64 cluster = 0; // net id of the root of the cluster that it goes with; 0: none
 };
 
 class Truth {
 public:
     /// Call after Server::tick. `torn`: clusters larger than a message went apart in it, so none are recorded.
-    void record(const throng::World& world, const throng::Server& server, bool torn = false);
+    void record(const throng::World& world, throng::Server& server, bool torn = false);
     /// Null if there was no such entity at that tick.
     const EntityTruth* find(throng::Tick tick, throng::NetId id) const;
     /// All that went with the root at that tick.
     const std::vector<throng::NetId>& cluster(throng::Tick tick, throng::u64 root) const;
+    /// The entity is destroyed without Replicated: clients that have it keep it, as of the next tick on, as it was at the last one.
+    void leave_behind(throng::Entity entity);
+    /// end_replication was called for it.
+    void end(throng::Entity entity);
+    /// What clients may still have of them.
+    const std::vector<throng::NetId>& left_behind() const { return left_behind_; }
+    /// Whether it had been left behind by that tick, and not ended.
+    bool left_behind(throng::Tick tick, throng::NetId id) const;
     /// The server's entity that had the net id; 0: none ever had.
     throng::u64 entity_id_of(throng::NetId id) const;
 
 private:
-    Ruled choose(const throng::World& world, throng::Entity entity, throng::NetId id);
+    Ruled choose(const throng::World& world, throng::Server& server, throng::Entity entity, throng::NetId id, bool& birth_open);
 
     Mood mood_;                                     // of the last choice
     struct ToldBirth {
         throng::NetId id;
+        throng::u32 place = 0;
         Birth birth;
+        bool open = false; // it lost its lane for want of room, and may have got one in the same tick: then the value is taken again
     };
     std::unordered_map<throng::u64, ToldBirth> births_; // entity_id -> what clients get of it
+    std::vector<throng::u64> leaving_, ended_;          // entity ids, since the last tick
+    std::vector<throng::NetId> left_behind_;
     throng::Tick first_ = 0;                        // tick of ticks_[0]
     std::vector<std::unordered_map<throng::u64, EntityTruth>> ticks_;
     std::vector<std::unordered_map<throng::u64, std::vector<throng::NetId>>> clusters_; // by tick, by root
