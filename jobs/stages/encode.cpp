@@ -142,10 +142,11 @@ void Encoder::encode(u64 lanes) {
         return;
     }
     worker.arena.take(result.bytes);
-    for (u32 c = 0; c < state.layout.component_count; ++c) {
-        worker.component_costs[c].bits += worker.scratch->component_bits[c];
-        worker.component_costs[c].sections += worker.scratch->component_bits[c] > 1; // one bit says that there is nothing
-    }
+    const u32* const bits = worker.scratch->component_bits;
+    for (u32 c = 0; c < state.layout.component_count; ++c)
+        worker.component_bits[c] += bits[c];
+    for (u32 c = 0; c < state.layout.component_count; ++c)
+        worker.component_sections[c] += bits[c] > 1; // one bit says that there is nothing
     parts[part_count++] = {out.data(), result.bytes, lanes};
     key.zstd |= result.zstd;
 }
@@ -208,16 +209,11 @@ void order_keys(ServerState& state) {
     const u32 chunks = state.mirror.chunk_count();
     state.key_starts.resize(chunks + 1);
     std::fill(state.key_starts.begin(), state.key_starts.end(), 0);
-    const auto each_key = [&](auto&& f) {
-        for (u32 maker = 0; maker < state.keys.worker_count(); ++maker)
-            for (u32 i = 0; i < state.keys.count(maker); ++i)
-                f(maker << 24 | i);
-    };
-    each_key([&](KeyTable::Ref ref) { ++state.key_starts[state.keys.key(ref).chunk + 1]; });
+    state.keys.each([&](Key& key) { ++state.key_starts[key.chunk + 1]; });
     for (u32 chunk = 0; chunk < chunks; ++chunk)
         state.key_starts[chunk + 1] += state.key_starts[chunk];
     state.key_order.resize(state.keys.total());
-    each_key([&](KeyTable::Ref ref) { state.key_order[state.key_starts[state.keys.key(ref).chunk]++] = ref; });
+    state.keys.each([&](Key& key) { state.key_order[state.key_starts[key.chunk]++] = &key; });
 }
 
 /// What a lane in full costs changes slowly with the kinds of entities that appear: a mean over about the last 2^10 of them.
@@ -244,9 +240,8 @@ void begin_component_costs(ServerState& state) {
 void sum_component_costs(ServerState& state) {
     for (WorkerState& worker : state.workers)
         for (u32 c = 0; c < state.layout.component_count; ++c) {
-            const ComponentCost cost = std::exchange(worker.component_costs[c], ComponentCost{});
-            state.component_costs[c].sections += cost.sections;
-            state.component_costs[c].bits += cost.bits;
+            state.component_costs[c].sections += std::exchange(worker.component_sections[c], 0);
+            state.component_costs[c].bits += std::exchange(worker.component_bits[c], 0);
         }
 }
 
@@ -254,21 +249,18 @@ void sum_component_costs(ServerState& state) {
 /// is encoded, and once for the keys of a chunk, which stand together. `i` starts before the piece.
 constexpr u32 keys_ahead = 8;
 void prefetch_ahead(ServerState& state, i64 i, u32 begin, u32 end) {
-    const auto key_at = [&](i64 index) -> const Key& { return state.keys.key(state.key_order[static_cast<u32>(index)]); };
+    const Key* const* const order = state.key_order.data();
     const auto in_piece = [&](i64 index) { return index >= begin && index < end; };
-    // The key before, if it is one of the same chunk.
-    const auto before = [&](i64 index) -> const Key* {
-        return index > begin && key_at(index - 1).chunk == key_at(index).chunk ? &key_at(index - 1) : nullptr;
-    };
+    const auto first_of_chunk = [&](i64 index) { return index == begin || order[index - 1]->chunk != order[index]->chunk; };
     if (in_piece(i + keys_ahead))
-        detail::prefetch(&key_at(i + keys_ahead));
-    if (in_piece(i + 6) && !before(i + 6))
-        state.mirror.prefetch(key_at(i + 6).chunk);
-    if (in_piece(i + 4) && !before(i + 4))
-        state.mirror.prefetch_past_table(state.mirror.chunk(key_at(i + 4).chunk));
+        detail::prefetch(order[i + keys_ahead]);
+    if (in_piece(i + 6) && first_of_chunk(i + 6))
+        state.mirror.prefetch(order[i + 6]->chunk);
+    if (in_piece(i + 4) && first_of_chunk(i + 4))
+        state.mirror.prefetch_past_table(state.mirror.chunk(order[i + 4]->chunk));
     if (in_piece(i + 2)) {
-        const Key& key = key_at(i + 2);
-        const Key* const same = before(i + 2);
+        const Key& key = *order[i + 2];
+        const Key* const same = first_of_chunk(i + 2) ? nullptr : order[i + 1];
         const Chunk& chunk = state.mirror.chunk(key.chunk);
         if (!same)
             state.mirror.prefetch_headers(chunk);
@@ -291,7 +283,7 @@ void run_encode_stage(ServerState& state) {
         for (i64 i = i64(begin) - keys_ahead; i < end; ++i) {
             prefetch_ahead(state, i, begin, end);
             if (i >= begin)
-                encode_key(state, worker, state.keys.key(state.key_order[static_cast<u32>(i)]));
+                encode_key(state, worker, *state.key_order[static_cast<u32>(i)]);
         }
     });
     state.report.keys = total;

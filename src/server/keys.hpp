@@ -114,10 +114,15 @@ public:
         if (recent.epoch != epoch_ || recent.lanes != lanes || recent.chunk != chunk || recent.baseline != baseline)
             detail::prefetch_write(&slots_[static_cast<u32>(hash(chunk, baseline, lanes, full, sees)) & (slot_count_ - 1)]);
     }
+    /// Calls f(key) for all of them. Serial.
+    template <class F>
+    void each(F&& f) {
+        for (Worker& worker : workers_)
+            for (u32 i = 0; i < worker.count; ++i)
+                f(worker.blocks[i / block_keys][i % block_keys]);
+    }
     Key& key(Ref ref) { return workers_[ref >> 24].blocks[(ref & 0xffffffu) / block_keys][ref % block_keys]; }
 
-    u32 worker_count() const { return workers_.size(); }
-    u32 count(u32 worker) const { return workers_[worker].count; }
     u32 total() const;
     u64 bytes() const;
 

@@ -251,7 +251,8 @@ struct alignas(128) WorkerState {
     bool any_backlog = false, any_overflow = false;
     SectionScratch* scratch = nullptr;
     u64 full_lanes = 0, full_bytes = 0; // encoded in full this tick
-    ComponentCost component_costs[Protocol::component_count_max]; // of what was encoded this tick
+    // ComponentCost of what was encoded this tick.
+    u64 component_bits[Protocol::component_count_max] = {}, component_sections[Protocol::component_count_max] = {};
     Array<std::byte> replayed;      // capture: a component that diffs were applied to again, as bytes ...
     Array<std::byte> replay_object; // ... and room for any, with replay_alignment
     Array<Bytes> ops;               // of the lane at hand
@@ -361,7 +362,7 @@ struct ServerState {
     u32 joined_count = 0;
     KeyTable keys;
     Array<u32> key_starts;          // encode: where each chunk's keys begin
-    Array<KeyTable::Ref> key_order; // encode: keys by chunk
+    Array<Key*> key_order;          // encode: keys by chunk
     BlockStock payload_blocks; // of the workers' arenas
     Array<WorkerState> workers;
     TickReport report;
