@@ -200,6 +200,7 @@ inline u64 Plan::news(const ClientChunk& view, const Chunk& chunk, u64 lanes) co
 /// period is not over are listed, by chunk.
 void Plan::own_priorities() {
     Array<WorkerState::ChunkLanes>& waiting = worker.waiting;
+    waiting.reserve(View::priorities_max); // once: later ticks take no memory
     for (const EntityList::Entry& entry : client.priorities) {
         const Slot* const slot = state.slot_of({entry.entity_id, entry.entity_idx, 0});
         if (!slot || slot->place == no_slot)
@@ -270,7 +271,8 @@ bool find_candidates(Plan& plan) {
         u64 waiting = 0;
         if (own != plan.worker.waiting.end() && own->chunk == view.chunk) {
             waiting = own++->lanes & view.known & ~view.limbo; // what has not arrived yet does not wait
-            client.attention |= (waiting & view.pending) != 0;
+            if (waiting & view.pending) // what has been acknowledged since does not keep it busy
+                client.attention |= (waiting & view.pending & unacked(client, view, state.mirror.chunk(view.chunk), state.tick)) != 0;
         }
         if (!wanted(view))
             continue;

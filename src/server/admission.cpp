@@ -65,6 +65,7 @@ void welcome(ServerState& state, ClientId id) {
     client.chunks.reserve(24); // usual sizes, so that few clients grow them while they play
     client.sends.reserve(48);
     client.acks.reserve(16);
+    client.unapplied.reserve(16);
     client.records.resize(std::min(64u, state.config.records_max));
     client.sections.resize(512);
     client.view_changed = state.views_changed = true;
