@@ -81,10 +81,14 @@ struct ScopedTo {
 
     constexpr ScopedTo() = default;
     constexpr ScopedTo(const Scope& scope, const VisibleTo& to, Lifetime lifetime = Lifetime::while_visible) { also(scope, to, lifetime); }
-    /// One more scope; asserts beyond scopes_max.
+    /// One more scope. Beyond scopes_max it asserts; without asserts the last scope is then one of all components, that nobody sees: what
+    /// cannot be kept must not show what it was to hide.
     constexpr ScopedTo& also(const Scope& scope, const VisibleTo& to, Lifetime lifetime = Lifetime::while_visible) {
         THRONG_ASSERT(count < scopes_max);
-        rules[count++] = {scope, to, lifetime};
+        if (count < scopes_max)
+            rules[count++] = {scope, to, lifetime};
+        else
+            rules[scopes_max - 1] = {Scope::all_except(), {.all_of = 1, .none_of = 1}, Lifetime::while_visible};
         return *this;
     }
 };

@@ -358,6 +358,27 @@ TEST_CASE("bug/41_each_of_64_layers_is_one_of_its_own") {
     CHECK(peer.world->entity_count() == 63);
 }
 
+TEST_CASE("bug/41_each_of_64_layers_scopes_its_own") {
+    StateNet net;
+    auto& peer = net.join();
+    std::vector<Entity> all;
+    for (u64 i = 0; i < 64; ++i)
+        all.push_back(net.world.spawn(Health{int(i), false}, ScopedTo{Scope::of<Health>(), {.any_of = u64(1) << i}}, Replicated{}));
+    int wrong = 0;
+    for (u64 i = 0; i < 64; ++i) {
+        net.server.view(peer.id).set_layers(u64(1) << i);
+        net.step();
+        for (u64 k = 0; k < 64; ++k)
+            wrong += net.server.visible<Health>(peer.id, all[k]) != (k == i);
+    }
+    CHECK(wrong == 0);
+    net.agree();
+    CHECK(peer.world->entity_count() == 64);
+    for (u64 k = 0; k < 64; ++k)
+        wrong += net.hp(peer, all[k]) != (k == 63 ? 63 : -1);
+    CHECK(wrong == 0);
+}
+
 TEST_CASE("bug/43_passengers") {
     StateNet net;
     auto& peer = net.join();
