@@ -360,9 +360,11 @@ TEST_SUITE("server") {
                      {{end, give, destroy}, false},
                      {{end, give, take, destroy}, false}};
         for (const bool paused : {false, true})
-            for (const auto& [steps, there] : cases) {
+            for (const auto& one : cases) {
+                const bool there = one.there;
+                const auto number = &one - &cases[0]; // CAPTURE takes no structured binding
                 CAPTURE(paused);
-                CAPTURE(&steps - &cases[0].steps);
+                CAPTURE(number);
                 Net net;
                 const Entity e = net.spawn(), other = net.spawn(2);
                 net.settle();
@@ -371,7 +373,7 @@ TEST_SUITE("server") {
                     net.world.remove<Replicated>(e);
                     net.step();
                 }
-                for (const Step step : steps)
+                for (const Step step : one.steps)
                     step(net, e);
                 net.settle();
                 CHECK_FALSE(net.peer.client->entity(id));
