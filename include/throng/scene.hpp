@@ -12,7 +12,7 @@
 // A scene holds the registered components (fields, and the bytes of opaque functions) of the entities that have Replicated. Values are
 // exact, not rounded to what the wire carries: a save that is loaded and saved again is the same save, and quantisers may change between
 // the two. Components and fields are known by name; a field without a name by its place, "0" for the first. Entities have no identity
-// but their place in the file, from 0: their scene id. References between them are scene ids.
+// but their place in the file, from 0: their scene id. References between them are scene ids. The world's resources are no part of it.
 #include "throng/array.hpp"
 #include "throng/protocol.hpp"
 
