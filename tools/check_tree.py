@@ -54,7 +54,7 @@ HEADERS = {
     'changes': 'src/ecs', 'commands': 'src/ecs', 'entity': 'src/ecs', 'hooks': 'src/ecs', 'pool': 'src/ecs', 'prefab': 'src/ecs',
     'relation': 'src/ecs', 'rollback': 'src/ecs',
     'signature': 'src/ecs', 'relations': 'src/ecs', 'resources': 'src/ecs', 'snapshot': 'src/ecs', 'world': 'src/ecs',
-    'protocol': 'src/registry', 'admission': 'src/registry',
+    'protocol': 'src/registry', 'admission': 'src/registry', 'spawn': 'src/registry',
     'interest': 'src/visibility', 'view': 'src/visibility', 'update': 'src/visibility', 'scopes': 'src/visibility',
     'typed': 'src/events', 'messenger': 'src/sync', 'multiplexer': 'src/sync',
     'throng': 'src/sync',  # the header that includes all others

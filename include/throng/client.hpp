@@ -10,7 +10,7 @@
 //
 // Entities appear and vanish whole, with all their replicated components; values may skip ticks, but never go back. The game
 // may add components of its own to replicated entities, and must not remove replicated components. An entity that it destroys stays away
-// until the server shows it anew.
+// until the server shows it anew. Entities that it has made itself may become the server's: throng/spawn_signature.hpp.
 //
 // Thread rule: one thread at a time per client; different clients are independent unless they share a ClientScratch.
 #include "throng/admission.hpp"
@@ -122,6 +122,8 @@ struct ClientStats {
     u64 unapplied_together = 0;   // limbo sections taken along by another one
     u64 unapplied_opaque = 0;     // a deserialize function refused
     u64 mappings = 0;             // net ids that got an entity
+    u64 adoptions = 0;            // of these, one of the game's own, by SpawnSignature
+    u64 signature_collisions = 0; // further ones with the same signature, which stayed the game's
     u64 spawns = 0;
     u64 despawns = 0;
     u64 component_inserts = 0;

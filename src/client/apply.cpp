@@ -230,6 +230,7 @@ u32 Client::Impl::live_record(const HeldChunk& chunk, u32 lane, NetId occupant) 
 Client::Impl::Shown Client::Impl::place_occupants(HeldChunk& chunk, const StagedSection& section, u64 lanes, Tick tick) {
     Shown shown;
     u64 dead = 0;
+    const u64 matched = layout->signature_column >= 0 ? find_prespawned(chunk, section, lanes) : 0;
     for (u64 m = lanes; m; m &= m - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(m));
         const NetId id = section.occupants->net_id[lane];
@@ -246,10 +247,16 @@ Client::Impl::Shown Client::Impl::place_occupants(HeldChunk& chunk, const Staged
             r.chunk = &chunk;
             r.lane = static_cast<u8>(lane);
             r.tick = tick;
-            if (!r.entity)
-                spawn(record, tick);
-            else if (seen_again && config.confirm_history)
+            if (!r.entity) {
+                const bool made = matched >> lane & 1;
+                spawn(record, tick, made ? prespawned[lane] : world.create());
+                if (made) {
+                    adopt(record, section, lane);
+                    shown.adopted |= u64(1) << lane;
+                }
+            } else if (seen_again && config.confirm_history) {
                 histories[record].restart(tick);
+            }
             shown.fresh |= u64(1) << lane;
         } else {
             continue;
@@ -265,8 +272,8 @@ Client::Impl::Shown Client::Impl::place_occupants(HeldChunk& chunk, const Staged
     return shown;
 }
 
-void Client::Impl::spawn(u32 record, Tick tick) {
-    const Entity entity = world.create();
+/// Shows the record as `entity`.
+void Client::Impl::spawn(u32 record, Tick tick, Entity entity) {
     if (!entity) [[unlikely]]
         return; // the world's entities_max: not shown
     ++stats.mappings;

@@ -32,6 +32,11 @@ struct StagedKept {
     u32 component = 0;
 };
 
+inline u32 insert_counter(const std::byte* block, u32 lane) {
+    const BlockHeader& h = header(block);
+    return static_cast<u32>((h.counter[0] >> lane & 1) | (h.counter[1] >> lane & 1) << 1);
+}
+
 /// Lanes in which any column of the two blocks differs.
 u64 differing_lanes(const Layout& layout, u32 component, const std::byte* a, const std::byte* b);
 
@@ -117,6 +122,7 @@ struct Client::Impl final : ClientBackendSink {
     struct Shown {
         u64 same = 0;  // lanes whose entity was shown here before
         u64 fresh = 0; // lanes whose entity is new, or was shown in another lane
+        u64 adopted = 0; // of these, the game's own until now
         const u64* was_kept =
             nullptr; // [component]: lanes of `same` whose entity may have it, although the live state says nothing. Or null
     };
@@ -126,11 +132,15 @@ struct Client::Impl final : ClientBackendSink {
     void end_entity(Entity entity, NetId id, Tick tick);
     void drop_resources(Entity entity);
     void drop_resource(const ComponentInfo& info, u32 entity_idx);
-    void spawn(u32 record, Tick tick);
+    void spawn(u32 record, Tick tick, Entity entity);
     void finish_message(Tick tick);
     bool lasts(const NetRecord& record) const;
     Error check_ends(Bytes ids);
     void commit_ends(Bytes ids, Tick tick);
+
+    // prespawned.cpp
+    u64 find_prespawned(const HeldChunk& chunk, const StagedSection& section, u64 lanes);
+    void adopt(u32 record, const StagedSection& section, u32 lane);
 
     // components.cpp
     struct ComponentChange { // lanes; no initialisers: there is an array a section
@@ -258,6 +268,7 @@ struct Client::Impl final : ClientBackendSink {
     u32 cell_steps = 0;
     u32 retire_cursor = 0;
     u32 slot_of_lane[lane_count] = {}; // entity_idx of the lanes shown, of the section at hand
+    Entity prespawned[lane_count];     // of the lanes that find_prespawned returned, of the section at hand
 };
 
 } // namespace throng

@@ -91,11 +91,6 @@ private:
     const u32* owners_ = nullptr;
 };
 
-u32 counter_of(const std::byte* block, u32 lane) {
-    const BlockHeader& h = header(block);
-    return static_cast<u32>((h.counter[0] >> lane & 1) | (h.counter[1] >> lane & 1) << 1);
-}
-
 } // namespace
 
 // ---------------------------------------------------------------------------------------------------- structure
@@ -129,12 +124,12 @@ u32 counter_of(const std::byte* block, u32 lane) {
         const bool has = tracks_presence() ? present_of_record[chunk.record[lane]] >> component & 1
                                            : world.dense_index(r.entity.entity_idx, layout->components[component].info->id) != no_row;
         const bool wanted = present >> lane & 1;
-        const bool again = has && wanted && counter_of(now, lane) != (r.counters >> (2 * component) & 3);
+        const bool again = has && wanted && insert_counter(now, lane) != (r.counters >> (2 * component) & 3);
         change.remove |= u64(has && (!wanted || again)) << lane;
         change.insert |= u64(wanted && (!has || again)) << lane;
     }
     if (chunk.kept) [[unlikely]]
-        change.remove &= ~chunk.kept[component] | present;
+        change.remove &= ~chunk.kept[component] | present | shown.adopted; // what the game made is not the server's to keep
     change.write |= change.insert | ((shown.fresh | was_kept) & present);
     change.inserted = change.insert;
     return change;
@@ -230,7 +225,7 @@ void Client::Impl::note_structure(HeldChunk& chunk, const StagedSection& section
         for (u64 m = changes[c].insert; m; m &= m - 1) {
             const u32 lane = static_cast<u32>(std::countr_zero(m)), record = chunk.record[lane];
             u64& counters = index[record].counters;
-            counters = (counters & ~(u64(3) << (2 * c))) | u64(counter_of(section.blocks[c], lane)) << (2 * c);
+            counters = (counters & ~(u64(3) << (2 * c))) | u64(insert_counter(section.blocks[c], lane)) << (2 * c);
             if (tracks_presence())
                 present_of_record[record] |= 1u << c;
         }

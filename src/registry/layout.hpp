@@ -76,6 +76,7 @@ struct Layout {
     u32 in_groups = 0;                              // bit i: all columns of component i are
     i32 spatial_component = -1;                   // index, or -1
     i32 lasting_component = -1;                   // of Lasting, or -1
+    i32 signature_column = -1;                    // of the hash of SpawnSignature, or -1
     struct Related {
         u32 component = 0;    // index
         u32 offset_bytes = 0; // of the reference, inside the component

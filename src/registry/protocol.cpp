@@ -2,6 +2,7 @@
 #include "src/registry/field_io.hpp"
 #include "src/registry/protocol_impl.hpp"
 #include "throng/assert.hpp"
+#include "throng/spawn_signature.hpp"
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -406,6 +407,26 @@ void Protocol::Impl::set_defaults(MessageLayout& message) {
     ::operator delete(object, alignment);
 }
 
+namespace {
+bool is_signature(const ComponentInfo& info) {
+    return info.id == detail::known_component_id<SpawnSignature, default_max_components>();
+}
+} // namespace
+
+/// Null, or what is wrong with the registration of a SpawnSignature.
+const char* Protocol::Impl::wrong_signature(u32 component) const {
+    const ComponentInfo& info = components[component];
+    if (!is_signature(info))
+        return nullptr;
+    for (u32 other = 0; other < component; ++other)
+        if (components[other].id == info.id)
+            return "registered twice: SpawnSignature has one registration";
+    const FieldInfo& field = info.fields[0];
+    if (info.opaque_bytes_max > 0 || info.form.size_bytes > 0 || info.field_count != 1 || field.kind != FieldKind::integer)
+        return "SpawnSignature has one field, its hash, and travels as it is";
+    return nullptr;
+}
+
 /// Null, or what is wrong with a component's rules, alone and beside other registrations of its type.
 const char* Protocol::Impl::wrong_rules(u32 component) const {
     const ComponentInfo& info = components[component];
@@ -459,6 +480,8 @@ Error Protocol::Impl::check_types() {
         const ComponentInfo& info = components[c];
         if (info.id >= std::size(layout.index_of))
             return refuse(Error::bad_value, info.name, "registered twice");
+        if (const char* wrong = wrong_signature(c))
+            return refuse(Error::bad_value, info.name, wrong);
         if (const char* wrong = wrong_rules(c))
             return refuse(Error::bad_value, info.name, wrong);
         if (info.opaque_bytes_max > 0 && (!info.serialize || !info.deserialize))
@@ -551,6 +574,13 @@ Error Protocol::Impl::find_audiences() {
     return Error::none;
 }
 
+/// The column of a SpawnSignature's hash. A server's may lack it.
+void Protocol::Impl::find_signature(const LayoutComponent& component) {
+    for (u32 i = component.first_column; i < component.first_column + component.column_count; ++i)
+        if (!layout.columns[i].unknown)
+            layout.signature_column = static_cast<i32>(i);
+}
+
 Error Protocol::Impl::derive() {
     if (config.tick_hz < 1 || config.tick_hz > 1000)
         return refuse(Error::bad_value, "", "tick_hz is 1 to 1000");
@@ -571,6 +601,8 @@ Error Protocol::Impl::derive() {
         }
         if (const Error error = add_columns(layout.components[c], info); error != Error::none)
             return error;
+        if (info.id != no_component && is_signature(info))
+            find_signature(layout.components[c]);
     }
     if (const Error error = find_velocities(); error != Error::none)
         return error;

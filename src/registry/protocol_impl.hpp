@@ -36,6 +36,7 @@ struct Protocol::Impl {
     /// What finish() checks of this build's types and functions.
     Error check_types();
     const char* wrong_rules(u32 component) const;
+    const char* wrong_signature(u32 component) const;
     void add_of_type(u32 component);
     /// Layout, messages, table and hash. Total: the registrations may come from a table.
     Error derive();
@@ -43,6 +44,7 @@ struct Protocol::Impl {
     /// Null, or what is wrong with the field.
     const char* add_column(Column& column, const FieldInfo& field, i32 spatial_axis);
     Error find_velocities();
+    void find_signature(const LayoutComponent& component);
     Error find_audiences();
     Error link_velocities();
     Error add_messages();

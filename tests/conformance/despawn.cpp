@@ -143,3 +143,71 @@ TEST_CASE("despawn/visibility_lose_with_component_scope") {
     CHECK(peer.world->entity_count() == 0);
     CHECK(peer.client->stats().despawns == 1);
 }
+
+TEST_CASE("despawn/signature") {
+    StateNet net = make_net([](Protocol& p) { signed_health(p); });
+    auto& peer = net.join();
+    const SpawnSignature signature = SpawnSignature::of(1, u32(7));
+    const Entity there = peer.world->spawn(Local{3}, signature);
+    const Entity e = net.world.spawn(Health{7, false}, signature, Replicated{});
+    net.agree();
+    REQUIRE(net.shown(peer, e) == there);
+    const NetId id = net.server.net_id(e);
+    net.world.destroy(e);
+    net.agree();
+    CHECK_FALSE(peer.world->alive(there));
+    CHECK_FALSE(peer.client->entity(id));
+    CHECK(peer.client->net_id(there) == NetId{});
+    CHECK(peer.world->entity_count() == 0);
+    CHECK(peer.client->stats().despawns == 1);
+}
+
+TEST_CASE("despawn/signature_with_hierarchy") {
+    StateNet net = make_net([](Protocol& p) { signed_health(p); });
+    auto& peer = net.join();
+    const SpawnSignature of_parent = SpawnSignature::of(1, u32(7)), of_child = SpawnSignature::of(2, u32(7));
+    const Entity parent_there = peer.world->spawn(of_parent);
+    const Entity child_there = peer.world->spawn(ChildOf{parent_there}, of_child);
+    Entity parent = net.world.spawn(of_parent, Replicated{});
+    Entity child = net.world.spawn(ChildOf{parent}, Health{7, false}, of_child, Replicated{});
+    net.agree();
+    REQUIRE(net.shown(peer, parent) == parent_there);
+    REQUIRE(net.shown(peer, child) == child_there);
+    CHECK(peer.world->target<ChildOf>(child_there) == parent_there);
+    CHECK(peer.world->source_count<ChildOf>(parent_there) == 1);
+    CHECK(peer.world->entity_count() == 2);
+    net.world.destroy(parent);
+    net.agree();
+    CHECK_FALSE(peer.world->alive(parent_there));
+    CHECK_FALSE(peer.world->alive(child_there));
+    CHECK(peer.world->entity_count() == 0);
+    parent = net.world.spawn(of_parent, Replicated{});
+    child = net.world.spawn(ChildOf{parent}, Health{8, false}, of_child, Replicated{});
+    net.agree();
+    CHECK(net.hp(peer, child) == 8);
+    CHECK(peer.world->target<ChildOf>(net.shown(peer, child)) == net.shown(peer, parent));
+    CHECK(net.shown(peer, parent) != parent_there);
+    CHECK(net.shown(peer, child) != child_there);
+    CHECK(peer.world->entity_count() == 2);
+    CHECK(peer.client->stats().adoptions == 2);
+}
+
+TEST_CASE("despawn/with_visibility_gain_and_signature") {
+    StateNet net = make_net([](Protocol& p) { signed_health(p); });
+    auto& peer = net.join();
+    net.settle();
+    const SpawnSignature signature = SpawnSignature::of(1, u32(7));
+    const Entity there = peer.world->spawn(signature);
+    const Entity e = net.world.spawn(Health{7, false}, signature, VisibleTo{.any_of = 2}, Replicated{});
+    net.world.remove<VisibleTo>(e);
+    net.world.remove<Replicated>(e);
+    const Entity hidden = net.world.spawn(Health{7, false}, signature, VisibleTo{.any_of = 2}, Replicated{});
+    CHECK(net.state_bytes(10) == 0);
+    net.world.remove<VisibleTo>(hidden); // as it would be shown
+    net.world.remove<Replicated>(hidden);
+    CHECK(net.state_bytes(10) == 0);
+    CHECK(peer.world->alive(there));
+    CHECK_FALSE(peer.client->net_id(there));
+    CHECK(peer.world->entity_count() == 1);
+    CHECK(peer.client->stats().mappings == 0);
+}

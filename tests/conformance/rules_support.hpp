@@ -1,6 +1,7 @@
 #pragma once
 // Worlds whose components have rules.
 #include "tests/conformance/state_support.hpp"
+#include "throng/spawn_signature.hpp"
 
 namespace conformance::state {
 
@@ -35,6 +36,12 @@ inline throng::ComponentBuilder<Health> health(throng::Protocol& protocol, const
 }
 inline throng::ComponentBuilder<Speed> speed(throng::Protocol& protocol) {
     return protocol.component<Speed>("speed").field(&Speed::x, throng::Range{-20, 20, 0.01}).field(&Speed::z, throng::Range{-20, 20, 0.01});
+}
+/// Health, children and signatures.
+inline void signed_health(throng::Protocol& protocol, throng::Audience audience = throng::Audience::everyone) {
+    health(protocol);
+    protocol.component<throng::ChildOf>("child of").field(&throng::ChildOf::target);
+    protocol.component<throng::SpawnSignature>("signature").field(&throng::SpawnSignature::hash).audience(audience);
 }
 /// Speed to a whole number.
 inline throng::ComponentBuilder<Speed> rough_speed(throng::Protocol& protocol) {

@@ -2,6 +2,7 @@
 #include "throng/client.hpp"
 #include "throng/loopback.hpp"
 #include "throng/server.hpp"
+#include "throng/spawn_signature.hpp"
 #include "throng/wire.hpp"
 #include <algorithm>
 #include <cstdio>
@@ -583,6 +584,45 @@ TEST_SUITE("guide") {
             CHECK(client.send(game.now) == Error::none);
         }
         CHECK(heard == 1234);
+    }
+
+    TEST_CASE("entities made ahead") {
+        struct Predicted {};
+        World world, client_world;
+        Protocol protocol;
+        protocol.component<Position>("position").field(&Position::x, Range{-100, 100, 0.01});
+        // [signature]
+        // in the protocol of both sides; only the owner is told
+        protocol.component<SpawnSignature>("signature").field(&SpawnSignature::hash).audience(Audience::owner);
+        // [/signature]
+        REQUIRE(protocol.finish() == Error::none);
+        LoopbackNetwork network({.seed = 3});
+        Server server(world, protocol, network.server());
+        const ClientId id = network.connect({});
+        Client client(client_world, protocol, network.client(id));
+        TimeUs now = 0;
+        const auto steps = [&] {
+            for (int i = 0; i < 10; ++i) {
+                server.receive(now += 50'000);
+                server.tick(now);
+                CHECK(client.receive(now) == Error::none);
+                CHECK(client.send(now) == Error::none);
+            }
+        };
+        steps();
+        const u32 player = 3, input = 1007;
+        // [made_ahead]
+        constexpr u64 shots = 0x5107; // a salt for each kind of entity
+        // client, when the button is pressed
+        const Entity shot = client_world.spawn(Position{1, 0, 0}, Predicted{}, SpawnSignature::of(shots, player, input));
+        // server, when the input has arrived
+        world.spawn(Position{1, 0, 0}, SpawnSignature::of(shots, player, input), OwnedBy{id}, Replicated{});
+        // [/made_ahead]
+        steps();
+        CHECK(client_world.entity_count() == 1);
+        CHECK(client.net_id(shot));
+        CHECK(client.stats().adoptions == 1);
+        CHECK(client_world.has<Predicted>(shot));
     }
 
     TEST_CASE("a scripted link") {
