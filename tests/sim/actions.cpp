@@ -267,6 +267,39 @@ void Actions::bond(Random& random) {
     trace("bond", entity);
 }
 
+SpawnSignature Actions::sign(Random& random) {
+    const SpawnSignature usual = SpawnSignature::of(1, random.below(5)); // several entities have one
+    const SpawnSignature signature = random.chance(0.5) ? usual : SpawnSignature::of(2, ++signatures_);
+    const std::size_t index = all_.empty() ? 0 : random.below(static_cast<u32>(all_.size()));
+    const Entity entity = all_.empty() ? Entity{} : all_[index];
+    const SpawnSignature* const there = entity ? world_.get<SpawnSignature>(entity) : nullptr;
+    if (there && random.chance(0.3)) {
+        const SpawnSignature same = *there;
+        despawn(index);
+        if (const Entity next = spawn())
+            world_.add<SpawnSignature>(next, same);
+        return same;
+    }
+    if (entity && random.chance(0.3)) { // also of one that is shown
+        if (!there)
+            world_.add<SpawnSignature>(entity, signature);
+        else if (random.chance(0.5))
+            world_.mut<SpawnSignature>(entity)->hash = random.chance(0.2) ? 0 : signature.hash;
+        else
+            world_.remove<SpawnSignature>(entity);
+        trace("sign", entity);
+        return {};
+    }
+    const Entity made = spawn();
+    if (!made)
+        return {};
+    world_.add<SpawnSignature>(made, signature);
+    if (random.chance(0.1)) // to some clients only
+        world_.add<ScopedTo>(made, Scope::of<SpawnSignature>(), VisibleTo{.any_of = 1 + random.below(3)});
+    trace("signed", made);
+    return signature;
+}
+
 void Actions::motion(Tick tick) {
     for (std::size_t i = 0; i < all_.size(); ++i) {
         const Entity entity = all_[i];

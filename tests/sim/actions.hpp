@@ -20,6 +20,9 @@ public:
     void pause();
     /// A Bond is made, changed or taken away. Draws from `random`.
     void bond(Random& random);
+    /// An entity with a signature is made, or takes the place of another one with the same signature in one tick, or one gets, changes or
+    /// loses it. Returns the signature of what was made, or none. Draws from `random`.
+    throng::SpawnSignature sign(Random& random);
     throng::Entity any_entity();
     throng::Entity any_replicated();
     bool tracing = false;
@@ -49,6 +52,7 @@ private:
     std::vector<throng::Entity> dead_; // a few: references may name them
     std::vector<throng::Entity> left_; // destroyed while they were paused
     throng::u32 sequence_ = 0;
+    throng::u32 signatures_ = 0; // that are used once
 };
 
 } // namespace throng_sim

@@ -145,7 +145,8 @@ void make_rules(ReceiveRules& functions, ReceiveRules& compare) {
     }
 }
 
-std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, bool ruled, bool bonds, bool scoped, bool diffs) {
+std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, bool ruled, bool bonds, bool scoped, bool diffs,
+                                        bool signatures) {
     auto protocol = std::make_unique<Protocol>(config);
     const Range map{-map_edge, map_edge, 0.01};
     protocol->component<Place>("place")
@@ -186,6 +187,8 @@ std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, boo
         protocol->component<Rumour>("rumour").field(&Rumour::heard, Range{0, 100, 0.5}).audience(Audience::others);
         protocol->opaque<Diary>("diary", sizeof(Diary::page), write_diary, read_diary).audience(Audience::owner);
     }
+    if (signatures)
+        protocol->component<SpawnSignature>("signature").field(&SpawnSignature::hash);
     if (diffs) {
         constexpr u32 bytes_max = sizeof(Scroll::seq) + scroll_bytes_max;
         protocol->resource<Scroll>("world scroll", bytes_max, OpaqueFunctions{write_scroll, read_scroll})

@@ -2,6 +2,7 @@
 // The replicated components of the simulator: every kind of field, and in each a sequence number that only rises.
 #include "throng/client.hpp"
 #include "throng/server.hpp"
+#include "throng/spawn_signature.hpp"
 #include <memory>
 #include <string>
 
@@ -83,6 +84,9 @@ struct Stroke { // a letter of it changes, or comes at the end
     throng::u32 at = 0;
     throng::u8 letter = 0;
 };
+struct MadeAhead {        // of clients alone: an entity that they made themselves
+    throng::u64 hash = 0; // of its SpawnSignature
+};
 
 inline constexpr throng::u32 scroll_bytes_max = 400;   // of the text
 inline constexpr double map_edge = 200;                // +- on both axes
@@ -91,8 +95,10 @@ inline constexpr throng::u32 sequenced_components = 9; // Place, Vitals, Facing,
 
 /// `lasting`: with Lasting, too. `ruled`: with Mood and Birth, which have rules, Heat, which travels as another
 /// type, and Weather, a resource. `bonds`: with Bond. `scoped`: with components of each audience. `diffs`: with Scroll.
+/// `signatures`: with SpawnSignature.
 std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {}, bool lasting = false, bool ruled = false,
-                                                bool bonds = false, bool scoped = false, bool diffs = false);
+                                                bool bonds = false, bool scoped = false, bool diffs = false,
+                                                bool signatures = false);
 
 /// Two sets of rules under which clients must show what they show without any: functions that write the components themselves (of some
 /// only while the entity has Speed, with values older than the newest), and rows that are written only if different.

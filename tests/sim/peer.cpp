@@ -128,14 +128,17 @@ void Peer::check(Tick tick) {
             continue;
         const NetId net = client.net_id(entity);
         if (!net) {
-            failure_.report("client %u has an entity that came from no server", name);
+            check_ahead(entity);
             continue;
         }
         check_entity(entity, net, tick);
     }
+    if (ahead() != ahead_.size())
+        failure_.report("client %u counts %llu entities of its own, not %zu", name, static_cast<unsigned long long>(ahead()),
+                        ahead_.size());
     check_resource();
     for (u32 slot = 0; slot < world.entity_slots(); ++slot)
-        if (const Entity entity = world.entity_at(slot))
+        if (const Entity entity = world.entity_at(slot); entity && client.net_id(entity))
             check_cluster(entity, client.net_id(entity), tick);
     for (auto& [net, seen] : seen_) {
         if (seen.shown && !seen.now) {
@@ -167,6 +170,71 @@ void Peer::check_resource() {
         failure_.report("client %u has another resource than the %u entities that stand for it", name, holders);
 }
 
+void Peer::make_ahead(SpawnSignature signature, Random& random) {
+    const Entity entity = world.spawn(MadeAhead{signature.hash}, signature);
+    if (random.chance(0.5))
+        world.add<Vitals>(entity, Vitals{-1, true, 1, 2, 0});
+    if (random.chance(0.3))
+        world.add<Speed>(entity, Speed{1, 1});
+    if (random.chance(0.3))
+        world.add<Note>(entity, Note{0, "ahead"});
+    if (random.chance(0.3))
+        world.add<Link>(entity, Link{entity, entity, 0});
+    if (random.chance(0.2))
+        world.add<Mood>(entity, Mood{1, 0});
+    if (random.chance(0.2))
+        world.add<Heat>(entity, Heat{1, 0});
+    ahead_.push_back({entity, fingerprint(world, entity)});
+    ++ahead_made_;
+    if (tracing)
+        std::printf("          client %u makes slot %u ahead, signature %llx\n", name, entity.entity_idx,
+                    static_cast<unsigned long long>(signature.hash));
+}
+
+void Peer::end_ahead(Random& random) {
+    if (dirty || ahead_.empty())
+        return;
+    const std::size_t index = random.below(static_cast<u32>(ahead_.size()));
+    world.destroy(ahead_[index].entity);
+    ahead_.erase(ahead_.begin() + static_cast<std::ptrdiff_t>(index));
+    --ahead_made_;
+}
+
+void Peer::end_all_ahead() {
+    for (const Ahead& own : ahead_)
+        world.destroy(own.entity);
+    ahead_made_ -= ahead_.size();
+    ahead_.clear();
+}
+
+/// One without a net id is the client's own, as it made it.
+void Peer::check_ahead(Entity entity) {
+    const auto own = std::find_if(ahead_.begin(), ahead_.end(), [&](const Ahead& one) { return one.entity == entity; });
+    if (own == ahead_.end())
+        failure_.report("client %u has an entity that came from no server", name);
+    else if (!std::ranges::equal(fingerprint(world, entity).of, own->fingerprint.of) || !world.has<MadeAhead>(entity))
+        failure_.report("client %u: its own entity in slot %u has changed: %s", name, entity.entity_idx, describe(world, entity).c_str());
+}
+
+/// One that is newly shown is the client's own of its signature, if it had one.
+void Peer::check_adoption(Entity entity, NetId net) {
+    const SpawnSignature* const signature = world.get<SpawnSignature>(entity);
+    const auto own = std::find_if(ahead_.begin(), ahead_.end(), [&](const Ahead& one) { return one.entity == entity; });
+    const MadeAhead* const made = world.get<MadeAhead>(entity);
+    if ((own != ahead_.end()) != (made != nullptr))
+        failure_.report("client %u: entity %u.%u is one that was taken before", name, net.index(), net.generation());
+    if (own != ahead_.end()) {
+        if (made && (!signature || signature->hash != made->hash))
+            failure_.report("client %u: entity %u.%u took one of another signature", name, net.index(), net.generation());
+        ahead_.erase(own);
+        return;
+    }
+    for (const Ahead& one : ahead_)
+        if (signature && signature->hash && world.get<MadeAhead>(one.entity) && world.get<MadeAhead>(one.entity)->hash == signature->hash &&
+            !client.net_id(one.entity))
+            failure_.report("client %u: entity %u.%u is a new one, although one was made for it", name, net.index(), net.generation());
+}
+
 void Peer::check_entity(Entity entity, NetId net, Tick tick) {
     ++checks_;
     Seen& seen = seen_[net];
@@ -180,6 +248,7 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
         if (seen.removed && tick_newer(seen.removed_at, tick))
             failure_.report("client %u: a message of tick %u brings entity %u.%u back, removed at %u", name, tick, net.index(),
                             net.generation(), seen.removed_at);
+        check_adoption(entity, net);
     }
     seen.now = true;
     seen.lasting = world.has<Lasting>(entity);

@@ -1,5 +1,6 @@
 #pragma once
 // One client of the simulator. It stands between the backend and the client half, and after each message checks what the client shows.
+#include "tests/sim/random.hpp"
 #include "tests/sim/truth.hpp"
 #include "throng/loopback.hpp"
 #include <map>
@@ -53,6 +54,14 @@ public:
     void record_visible(throng::Tick tick, const throng::Server& server);
     throng::u64 checks() const { return checks_; }
 
+    /// Makes an entity of the client's own, with some components that the server has too.
+    void make_ahead(throng::SpawnSignature signature, Random& random);
+    /// One of those that the server has not taken ends; all of them.
+    void end_ahead(Random& random);
+    void end_all_ahead();
+    /// How many entities the server has not taken.
+    throng::u64 ahead() const { return ahead_made_ - client.stats().adoptions; }
+
     // ClientBackend
     void poll(throng::TimeUs now, throng::ClientBackendSink& sink) override;
     throng::SendResult send(throng::Channel channel, throng::Bytes message) override { return inner_.send(channel, message); }
@@ -70,6 +79,8 @@ private:
     static void on_userdata(void* context, throng::Tick tick, throng::Bytes data);
     void check(throng::Tick tick);
     void check_resource();
+    void check_ahead(throng::Entity entity);
+    void check_adoption(throng::Entity entity, throng::NetId net);
     void check_entity(throng::Entity entity, throng::NetId net, throng::Tick tick);
     void check_cluster(throng::Entity entity, throng::NetId net, throng::Tick tick);
     void check_link(throng::NetId net, throng::Tick confirmed, const EntityTruth& truth, throng::u32 index, throng::Entity shown);
@@ -99,6 +110,12 @@ private:
     throng::Tick newest_ = 0; // of all messages with sections
     bool any_newest_ = false;
     throng::u64 checks_ = 0;
+    struct Ahead {
+        throng::Entity entity;
+        Fingerprint fingerprint;
+    };
+    std::vector<Ahead> ahead_;   // not taken yet; of a dirty client: made
+    throng::u64 ahead_made_ = 0; // without those that the game has ended
 };
 
 } // namespace throng_sim

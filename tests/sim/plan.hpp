@@ -71,6 +71,7 @@ struct Plan {
     double ruled_chance = 0;       // for each of 8 times a tick: something that the rules of components look at changes
     double diff_chance = 0;        // for each of 8 times a tick: diffs are done to an entity, or something beside them
     double bond_chance = 0;        // a tick: an entity is bound to another one, or freed
+    double signature_chance = 0;   // a tick: entities with signatures are made by the server, by clients, or by both
     // faults
     double loss_percent = 0, burst_percent = 0, reorder_percent = 0, duplicate_percent = 0, truncate_percent = 0;
     throng::u32 delay_us_max = 0, jitter_us_max = 0;

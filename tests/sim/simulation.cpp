@@ -39,7 +39,7 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
     : protocol_(protocol), function_rules_(protocol), compare_rules_(protocol), options_(options),
       plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
       rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218), scopes_(seed ^ 0x5c09e),
-      verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), lifetimes_(seed ^ 0x11fe),
+      verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), lifetimes_(seed ^ 0x11fe), signatures_(seed ^ 0x5191),
       world_({.block_rows = 64}), network_(plan_.network),
       server_(world_, protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
       actions_(plan_, random_, world_, server_, truth_), ruled_(seed ^ 0x2d1e, world_), diffs_(seed ^ 0xd1ff, world_, server_),
@@ -276,6 +276,18 @@ void Simulation::random_private(Entity entity) {
     }
 }
 
+/// The server or clients make entities with signatures: one alone, or both, in any order.
+void Simulation::random_signature() {
+    const bool server = signatures_.chance(0.7);
+    const SpawnSignature fresh = SpawnSignature::of(1, signatures_.below(5));
+    const SpawnSignature signature = server ? actions_.sign(signatures_) : fresh;
+    for (auto& peer : peers_)
+        if (signatures_.chance(0.6))
+            peer->make_ahead(signatures_.chance(0.1) ? fresh : signature, signatures_);
+        else if (signatures_.chance(0.1))
+            peer->end_ahead(signatures_);
+}
+
 /// Who sees which components: owners, groups and their members, scopes by layers.
 void Simulation::random_scope() {
     const auto any_peer = [&]() -> Peer* {
@@ -405,6 +417,8 @@ void Simulation::tick(bool faults) {
             actions_.bond(bonds_);
         if (scopes_.chance(plan_.scope_chance))
             random_scope();
+        if (signatures_.chance(plan_.signature_chance))
+            random_signature();
     }
     server_.receive(now_);
     find_seats();
@@ -458,7 +472,8 @@ void Simulation::receive(Peer& peer) {
     if (peer.dirty) { // whatever it took: within its limits, and the world is what the client says it is
         for (const u64 malformed : stats.malformed)
             outcome_.malformed += malformed != 0;
-        if (peer.world.entity_count() != stats.spawns - stats.despawns || peer.world.entity_count() > plan_.client.entities_max)
+        const u64 shown = stats.spawns - stats.despawns;
+        if (peer.world.entity_count() != shown + peer.ahead() || shown > plan_.client.entities_max)
             failure_.report("client %u: its world does not hold what it counts", peer.name);
     } else if ((error == Error::limit_reached && !peer.client.joined() && plan_.server.clients_max < 100) ||
                (error == Error::unauthorized && plan_.asks_host)) {
@@ -466,7 +481,7 @@ void Simulation::receive(Peer& peer) {
     } else if (error != Error::none && !(error == Error::limit_reached && peer.limited)) {
         failure_.report("client %u: receive returned %s", peer.name, throng::to_string(error));
     }
-    if (peer.limited && (peer.world.entity_count() > plan_.limited.entities_max ||
+    if (peer.limited && (peer.world.entity_count() - peer.ahead() > plan_.limited.entities_max ||
                          peer.client.ring_bytes() > std::max<std::size_t>(plan_.limited.memory_bytes_max, 1)))
         failure_.report("client %u passed a limit: %u entities, %zu bytes", peer.name, peer.world.entity_count(), peer.client.ring_bytes());
     if (options_.trace)
@@ -606,6 +621,7 @@ void Simulation::heal() {
         if (peers_[i]->dirty || peers_[i]->limited || peers_[i]->id >= plan_.server.clients_max)
             leave(i);
     for (auto& peer : peers_) {
+        peer->end_all_ahead(); // the verifier knows what the server has
         network_.set_link(peer->connection, Direction::down, {});
         network_.set_link(peer->connection, Direction::up, {});
     }

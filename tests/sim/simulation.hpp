@@ -93,6 +93,7 @@ private:
     void decide();
     void find_seats();
     throng::ServerBackend& server_backend();
+    void random_signature();
     void random_scope();
     void random_private(throng::Entity entity);
     void join(bool faults);
@@ -116,7 +117,7 @@ private:
     Failure failure_;
     Plan plan_; // refers to allocations_ and outcome_
     // The others are for what came later: seeds keep what they drew without it.
-    Random random_, rules_, lists_, priorities_, scopes_, verdicts_, bonds_, lifetimes_;
+    Random random_, rules_, lists_, priorities_, scopes_, verdicts_, bonds_, lifetimes_, signatures_;
     throng::World world_;
     throng::LoopbackNetwork network_;
     std::optional<OneWorld> worlds_;

@@ -94,6 +94,8 @@ Fingerprint fingerprint(const World& world, Entity entity, const Ruled* ruled) {
         set_scroll(16, *scroll);
     if (const auto* scroll = world.get<ResourceValue<Scroll>>(entity))
         set_scroll(17, scroll->value);
+    if (const auto* signature = world.get<SpawnSignature>(entity))
+        set(18, signature->hash);
     return all;
 }
 
@@ -104,7 +106,7 @@ u32 components_that(Has&& has) {
     u32 found = 0, bit = 1;
     const auto look = [&]<class... Ts>(void (*)(Ts...)) { ((found |= has(static_cast<Ts*>(nullptr)) ? bit : 0, bit <<= 1), ...); };
     look(static_cast<void (*)(Place, Speed, Vitals, Facing, Link, Note, Lasting, Purse, Tactics, Rumour, Diary, Mood, Birth, Heat,
-                              ResourceValue<Weather>, Bond, Scroll, ResourceValue<Scroll>)>(nullptr));
+                              ResourceValue<Weather>, Bond, Scroll, ResourceValue<Scroll>, SpawnSignature)>(nullptr));
     return found;
 }
 } // namespace
@@ -154,6 +156,8 @@ std::string describe(const World& world, Entity entity) {
         add(" diary %u", diary->page);
     if (const Scroll* scroll = world.get<Scroll>(entity))
         add(" scroll %zu bytes #%u", scroll->text.size(), scroll->seq);
+    if (const auto* signature = world.get<SpawnSignature>(entity))
+        add(" signature %llx", static_cast<unsigned long long>(signature->hash));
     return text + " }";
 }
 
