@@ -19,8 +19,8 @@ def bug(number, tests, verdict='right'):
 
 
 class Checks(unittest.TestCase):
-    def findings(self, document):
-        return checker.check_behaviours(document, checker.names_of(LISTING))[0]
+    def findings(self, document, listed=()):
+        return checker.check_behaviours(document, checker.names_of(LISTING), listed)[0]
 
     def test_clean(self):
         self.assertEqual(self.findings('| name | test |\n|---|---|\n' + row('spawn/empty') + row('spawn/late', 'different', 'R11')), [])
@@ -35,6 +35,18 @@ class Checks(unittest.TestCase):
         self.assertIn('no rows', self.findings('nothing'))
         many = ''.join(row('spawn/n%d' % i, 'different', 'R1') for i in range(16))
         self.assertIn('16 rows are different, at most 15 may be', self.findings(many))
+
+    def test_listed(self):
+        both = row('spawn/empty') + row('spawn/late', 'ours')
+        self.assertEqual(self.findings(both, ['spawn/empty']), [])
+        self.assertEqual(self.findings(both, ['spawn/empty', 'spawn/gone']), ['spawn/gone: listed, but has no row'])
+        self.assertEqual(self.findings(both, ['spawn/late']), ['spawn/late: "ours", but it is listed'])
+
+    def test_names_of_the_list(self):
+        self.assertEqual(checker.listed_names('a: one two\n    three\nb: one'), ['a/one', 'a/two', 'a/three', 'b/one'])
+        self.assertEqual(len(checker.LISTED), 179)
+        self.assertEqual(len(set(checker.LISTED)), 179)
+        self.assertLessEqual(checker.PENDING, set(checker.LISTED))
 
     def bug_findings(self, document):
         return checker.check_bugs(document, ['spawn/empty', 'bug/7_late', 'bug/9_lost'], {'of another program'}, [7, 9])[0]
