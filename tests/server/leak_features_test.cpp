@@ -70,7 +70,9 @@ struct Searched {
     }
     /// Each text has gone to all that may see it and to nobody else.
     void check() const {
-        for (const auto& [text, allowed] : may) {
+        for (const auto& entry : may) { // no structured binding: CAPTURE makes a lambda
+            const std::string& text = entry.first;
+            const std::set<ClientId>& allowed = entry.second;
             CAPTURE(text);
             const auto at = sent.find(text);
             CHECK((at == sent.end() ? std::set<ClientId>() : at->second) == allowed);
