@@ -1,7 +1,7 @@
 #pragma once
 // Printing of golden files (format: tools/wire_check.py).
 #include "src/registry/message_table.hpp"
-#include "throng/transport.hpp"
+#include "throng/loopback.hpp"
 #include <cstdio>
 
 namespace golden {
@@ -54,6 +54,15 @@ inline const char* type_name(FieldType type) {
 inline void print_hex(Bytes bytes) {
     for (const std::byte byte : bytes)
         std::printf("%02x", static_cast<unsigned>(byte));
+}
+
+/// A line of a session: a message that has arrived. `more`: fields in front of its bytes.
+inline void print_delivered(const TraceRecord& record, const char* more = "") {
+    if (record.fate != Fate::delivered)
+        return;
+    std::printf("{\"client\": %u, %s\"message\": \"", record.client, more);
+    print_hex(record.message);
+    std::printf("\"}\n");
 }
 
 inline void print_messages(const MessageTable& table) {

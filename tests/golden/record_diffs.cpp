@@ -13,11 +13,7 @@ using throng_test::Line;
 
 namespace {
 void record(void*, const TraceRecord& record) {
-    if (record.fate != Fate::delivered)
-        return;
-    std::printf("{\"client\": %u, \"message\": \"", record.client);
-    golden::print_hex(record.message);
-    std::printf("\"}\n");
+    golden::print_delivered(record);
 }
 } // namespace
 

@@ -46,11 +46,7 @@ Error read_words(void* component, Bytes in) {
 }
 
 void record(void*, const TraceRecord& record) {
-    if (record.fate != Fate::delivered)
-        return;
-    std::printf("{\"client\": %u, \"message\": \"", record.client);
-    golden::print_hex(record.message);
-    std::printf("\"}\n");
+    golden::print_delivered(record);
 }
 
 Hit hit(u32 number, Entity target, Entity source) {

@@ -47,12 +47,8 @@ constexpr u32 play_ticks = 48, rest_ticks = 40;
 struct Recorder {
     bool zstd = false;
     static void record(void* context, const TraceRecord& record) {
-        if (record.fate != Fate::delivered)
-            return;
         const bool marked = static_cast<Recorder*>(context)->zstd && record.direction == Direction::down;
-        std::printf("{\"client\": %u, \"zstd\": %s, \"message\": \"", record.client, marked ? "true" : "false");
-        golden::print_hex(record.message);
-        std::printf("\"}\n");
+        golden::print_delivered(record, marked ? "\"zstd\": true, " : "\"zstd\": false, ");
     }
 };
 
