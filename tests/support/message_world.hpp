@@ -68,19 +68,24 @@ inline Error read_text(void* message, std::span<const std::byte> in) {
     return Error::none;
 }
 
+/// Messages of every kind.
+inline void register_messages(Protocol& protocol) {
+    protocol.message<Hit>("hit").field(&Hit::target).field(&Hit::value);
+    protocol.message<Shout>("shout").field(&Shout::target).field(&Shout::value).field(&Shout::more);
+    protocol.message<Alarm>("alarm", {.independent = true}).field(&Alarm::target).field(&Alarm::value);
+    protocol.message<Round>("round", {.waits_for_tick = true}).field(&Round::value);
+    protocol.message<Rumour>("rumour", {.channel = Channel::unordered}).field(&Rumour::target).field(&Rumour::value);
+    protocol.message<Spark>("spark", {.channel = Channel::unreliable}).field(&Spark::target).field(&Spark::value);
+    protocol.message<Attack>("attack", {.route = Route::to_server}).field(&Attack::target).field(&Attack::value);
+    protocol.message<Stir>("stir", {.channel = Channel::unreliable, .route = Route::to_server}).field(&Stir::value);
+    protocol.message<Chat>("chat", {.route = Route::both, .bytes_max = 3000}).field(&Chat::speaker).rest(write_text, read_text);
+}
+
 inline std::unique_ptr<Protocol> make_protocol() {
     auto protocol = std::make_unique<Protocol>();
     const Range map{-1000, 1000, 0.01};
     protocol->component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z);
-    protocol->message<Hit>("hit").field(&Hit::target).field(&Hit::value);
-    protocol->message<Shout>("shout").field(&Shout::target).field(&Shout::value).field(&Shout::more);
-    protocol->message<Alarm>("alarm", {.independent = true}).field(&Alarm::target).field(&Alarm::value);
-    protocol->message<Round>("round", {.waits_for_tick = true}).field(&Round::value);
-    protocol->message<Rumour>("rumour", {.channel = Channel::unordered}).field(&Rumour::target).field(&Rumour::value);
-    protocol->message<Spark>("spark", {.channel = Channel::unreliable}).field(&Spark::target).field(&Spark::value);
-    protocol->message<Attack>("attack", {.route = Route::to_server}).field(&Attack::target).field(&Attack::value);
-    protocol->message<Stir>("stir", {.channel = Channel::unreliable, .route = Route::to_server}).field(&Stir::value);
-    protocol->message<Chat>("chat", {.route = Route::both, .bytes_max = 3000}).field(&Chat::speaker).rest(write_text, read_text);
+    register_messages(*protocol);
     if (protocol->finish() != Error::none)
         throw std::runtime_error(protocol->problem());
     return protocol;
