@@ -61,8 +61,6 @@ userdata: update_message mutate_message
 world_serialization: replicated empty not_replicated update_existing
 backend: connect_disconnect disconnect_request server_stop replication server_message client_message
 """
-# Of these, what has no test yet.
-PENDING = {'mutations/buffering'}
 
 
 def listed_names(groups):
@@ -144,7 +142,7 @@ def main(arguments):
                 for program in arguments[1:]]
     tests = names_of(listings[0])
     other_tests = {line.strip() for listing in listings[1:] for line in listing.splitlines()}
-    behaviours, rows = check_behaviours(document, tests, [name for name in LISTED if name not in PENDING])
+    behaviours, rows = check_behaviours(document, tests, LISTED)
     bugs, bug_rows = check_bugs(document, tests, other_tests, BUGS)
     findings = behaviours + bugs
     for finding in findings:

@@ -440,6 +440,10 @@ const char* Protocol::Impl::wrong_rules(u32 component) const {
     for (u32 r = 0; r < info.rule_count; ++r)
         if (info.rules[r].filter.wrong)
             return info.rules[r].filter.wrong;
+    for (u32 r = 1; r < info.rule_count; ++r)
+        for (u32 other = 0; other < r; ++other)
+            if (info.rules[r].filter == info.rules[other].filter)
+                return "two rules let the same entities through";
     // A registration without rules is one with a rule that lets all entities through.
     const ComponentRule everyone[1] = {};
     const auto rules_of = [&](const ComponentInfo& of) {

@@ -45,14 +45,6 @@ struct Kept {
     u64 bytes = 0;
 };
 
-/// Letters that no compression makes much of.
-std::string words(u32 length, int which) {
-    std::string out;
-    for (u32 i = 0, x = static_cast<u32>(which) * 2654435761u + 1; i < length; ++i, x = x * 1664525 + 1013904223)
-        out += static_cast<char>('!' + (x >> 24) % 90);
-    return out;
-}
-
 void put(StateNet& net, Entity entity, const char* line) {
     CHECK(net.server.apply_diff<Journal>(entity, Line{line}) == Error::none);
 }

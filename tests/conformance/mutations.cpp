@@ -20,12 +20,7 @@ TEST_CASE("mutations/package_size_component") {
     auto& peer = net.join();
     const Entity e = net.world.spawn(Name{"short"}, Replicated{});
     net.settle();
-    std::string noise; // does not compress
-    u32 random = 1;
-    for (int i = 0; i < 1200; ++i) {
-        random = random * 1664525u + 1013904223u;
-        noise += static_cast<char>(random >> 24);
-    }
+    const std::string noise = words(1200, 1);
     net.world.mut<Name>(e)->text = noise; // with what is around it, larger than a packet
     net.settle();
     REQUIRE(net.value<Name>(peer, e));
@@ -219,6 +214,102 @@ TEST_CASE("mutations/with_despawn") {
     CHECK_FALSE(held.peer.world->alive(there));
     CHECK(held.peer.world->entity_count() == 0);
     CHECK(net.state_bytes(5) == 0);
+}
+
+TEST_CASE("mutations/buffering") {
+    // What comes before the news that it builds on. A change carries all that the client has not acknowledged, so it need not wait for it;
+    // where it cannot be read without, it is not applied, and comes again in full.
+    StateNet net;
+    HeldBack held(net);
+    auto& peer = held.peer;
+    const auto late = [&](u32 ticks) {
+        net.script_packets(peer, Direction::down, {{.packet = 0, .action = ScriptAction::delay, .value = ticks * 50'000 - 25'000}});
+    };
+    const Entity known = net.world.spawn(Health{1, false}, Replicated{});
+    net.settle();
+    const ClientStats before = peer.client->stats();
+
+    late(4); // a spawn; its change comes first
+    const Entity e = net.world.spawn(Health{1, true}, Name{"whole"}, Replicated{});
+    net.step();
+    CHECK_FALSE(net.shown(peer, e));
+    net.world.mut<Health>(e)->hp = 2;
+    net.world.mut<Health>(known)->hp = 2; // in the same chunk, against a baseline
+    net.step();
+    REQUIRE(net.shown(peer, e)); // whole, and newest
+    CHECK(net.hp(peer, e) == 2);
+    CHECK(net.value<Name>(peer, e)->text == "whole");
+    CHECK(net.hp(peer, known) == 2);
+    net.steps(4); // now the spawn has come
+    CHECK(peer.client->stats().old_lanes > before.old_lanes);
+    CHECK(peer.client->stats().spawns == before.spawns + 1);
+    CHECK(net.hp(peer, e) == 2);
+
+    late(4); // an insertion; its change comes first
+    net.world.add<Speed>(e, Speed{1, 0});
+    net.step();
+    CHECK_FALSE(net.value<Speed>(peer, e));
+    net.world.mut<Speed>(e)->x = 2;
+    net.step();
+    REQUIRE(net.value<Speed>(peer, e));
+    CHECK(net.value<Speed>(peer, e)->x == 2);
+    net.steps(4);
+    CHECK(net.value<Speed>(peer, e)->x == 2);
+    CHECK(peer.client->stats().component_inserts == before.component_inserts + 3); // Health, Name, Speed: once each
+
+    late(4); // what a reference names
+    const Entity target = net.world.spawn(Place{5, 5}, Replicated{});
+    net.server.view(peer.id).look_at(0, 0, {.radius = 60});
+    net.step();
+    net.world.add<Link>(e, Link{target});
+    net.step();
+    REQUIRE(net.value<Link>(peer, e));
+    CHECK_FALSE(net.value<Link>(peer, e)->target);
+    CHECK_FALSE(net.shown(peer, target));
+    net.steps(4);
+    REQUIRE(net.shown(peer, target));
+    CHECK(net.value<Link>(peer, e)->target == net.shown(peer, target));
+    net.agree();
+}
+
+TEST_CASE("mutations/buffering_of_what_cannot_be_read") {
+    StateNet net;
+    HeldBack held(net, {.ring_versions_max = 2}); // soon without the baselines of changes
+    const Entity e = net.world.spawn(Health{0, false}, Replicated{}), other = net.world.spawn(Health{0, false}, Replicated{});
+    net.settle();
+    const u64 unapplied = held.peer.client->stats().unapplied_baseline;
+    net.script_loss(held.peer, 0, 100);
+    int newest = 0;
+    for (int tick = 1; tick <= 8; ++tick) { // each is told against what was acknowledged before
+        net.world.mut<Health>(tick % 2 ? e : other)->hp = tick;
+        net.step();
+        const int hp = net.hp(held.peer, e);
+        CHECK(hp >= newest); // as it was, or right: nothing between
+        CHECK((hp == 0 || hp % 2 == 1));
+        CHECK(hp <= tick);
+        newest = hp;
+    }
+    CHECK(held.peer.client->stats().unapplied_baseline > unapplied);
+    CHECK(net.hp(held.peer, other) < 8);
+    net.script_loss(held.peer, 0, 0);
+    net.agree(); // in full
+    CHECK(net.hp(held.peer, e) == 7);
+    CHECK(net.hp(held.peer, other) == 8);
+}
+
+TEST_CASE("mutations/buffering_of_what_comes_before_the_welcome") {
+    StateNet net;
+    const Entity e = net.world.spawn(Health{1, false}, Replicated{});
+    auto& peer = net.connect();
+    net.script_packets(peer, Direction::down, {{.packet = 0, .action = ScriptAction::delay, .value = 175'000}});
+    REQUIRE(net.until([&] { return net.server.joined(peer.id); }));
+    REQUIRE(net.until([&] { return peer.client->stats().early_drops > 0; }));
+    CHECK_FALSE(peer.client->joined());
+    CHECK(peer.world->entity_count() == 0);
+    net.world.mut<Health>(e)->hp = 2;
+    REQUIRE(net.until([&] { return peer.client->joined(); }));
+    net.agree();
+    CHECK(net.hp(peer, e) == 2);
 }
 
 TEST_CASE("mutations/old_ignored") {

@@ -99,3 +99,36 @@ TEST_CASE("priority/change_waits_for_its_turn_though_the_world_rests") {
     net.agree();
     CHECK(net.state_bytes(100) == 0);
 }
+
+TEST_CASE("priority/insertion_takes_what_waits_along") {
+    StateNet net;
+    auto& peer = net.join();
+    net.script_loss(peer, 0, 0);
+    const Entity e = net.world.spawn(Health{1, false}, UpdatePriority{1.f / 64}, Replicated{});
+    net.settle();
+    net.world.mut<Health>(e)->hp = 2;
+    for (int i = 0; i < 3; ++i) { // waits, unless its turn is now
+        net.step();
+        net.world.mut<Health>(e)->hp = 3 + i;
+    }
+    net.world.add<Speed>(e, Speed{1, 0});
+    REQUIRE(net.until([&] { return net.value<Speed>(peer, e); }));
+    CHECK(net.hp(peer, e) == 5); // no insertion without the change before it
+    net.agree();
+}
+
+TEST_CASE("priority/round_trip_longer_than_the_period") {
+    StateNet net;
+    auto& peer = net.join();
+    net.network.set_link(peer.id, Direction::down, {.delay_us = 250'000});
+    net.network.set_link(peer.id, Direction::up, {.delay_us = 250'000});
+    const Entity e = net.world.spawn(Health{1, false}, UpdatePriority{0.5f}, Replicated{});
+    net.settle();
+    net.world.mut<Health>(e)->hp = 2;
+    u64 sent = 0;
+    for (int i = 0; i < 40; ++i)
+        sent += net.step().sent_lanes;
+    CHECK(sent == 1); // once, not at each of its turns until it is acknowledged
+    CHECK(net.hp(peer, e) == 2);
+    net.agree();
+}

@@ -249,19 +249,44 @@ TEST_CASE("rules/once_too_large_is_absent") {
     CHECK(net.value<Name>(peer, e)->text == "short");
 }
 
+namespace {
+template <class F>
+std::string problem_of(F registrations) {
+    Protocol p;
+    registrations(p);
+    CHECK(p.finish() == Error::bad_value);
+    return p.problem();
+}
+struct Alert { // a message
+    int number = 0;
+};
+struct Order {};
+} // namespace
+
+TEST_CASE("rules/registered_twice") {
+    const char* const twice = "component \"again\": registered twice, and no rule tells the two apart";
+    const char* const same_rule = "component \"health\": two rules let the same entities through";
+    CHECK(problem_of([](Protocol& p) { health(p), health(p, "again"); }) == twice);
+    CHECK(problem_of([](Protocol& p) { weather(p), p.resource<Weather>("again").field(&Weather::wind); }) == twice);
+    CHECK(problem_of([](Protocol& p) { health(p), p.component<Link>("health").field(&Link::target); }) ==
+          "component \"health\": the name is taken");
+    CHECK(problem_of([](Protocol& p) { health(p).when(with<Important>).when(without<Asleep>).when(with<Important>, 7); }) == same_rule);
+    CHECK(problem_of([](Protocol& p) { health(p).when(with<Link> && without<Asleep>).when(without<Asleep> && with<Link>); }) == same_rule);
+    CHECK(problem_of([](Protocol& p) { health(p), speed(p), p.bundle<Health, Speed>(), p.bundle<Speed, Health>(); }) == same_rule);
+    CHECK(problem_of([](Protocol& p) { p.message<Alert>("alert"), p.message<Alert>("alarm"); }) == "message \"alarm\": registered twice");
+    CHECK(problem_of([](Protocol& p) { p.message<Alert>("alert"), p.message<Order>("alert"); }) == "message \"alert\": the name is taken");
+    const StateNet net = make_net([](Protocol& p) { // messages have names of their own
+        health(p).when(with<Important>).when(without<Asleep>);
+        p.message<Alert>("health");
+    });
+    CHECK(net.protocol->components().size() == 1);
+}
+
 TEST_CASE("rules/wrong_registrations") {
-    const auto problem_of = [](auto registrations) {
-        Protocol p;
-        registrations(p);
-        CHECK(p.finish() != Error::none);
-        return std::string(p.problem());
-    };
     const auto place = [](Protocol& p) -> ComponentBuilder<Place> {
         const Range map{-1000, 1000, 0.01};
         return p.component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z);
     };
-    CHECK(problem_of([](Protocol& p) { health(p), health(p, "again"); }) ==
-          "component \"again\": registered twice, and no rule tells the two apart");
     CHECK(problem_of([](Protocol& p) { health(p).when(with<Important>), health(p, "again").when(with<Important>, 5); }) ==
           "component \"again\": registered twice, and no rule tells the two apart");
     CHECK(problem_of([&](Protocol& p) { place(p).when(with<Important>); }) ==

@@ -32,6 +32,14 @@ inline std::unique_ptr<throng::Protocol> make_state_protocol() {
     return protocol;
 }
 
+/// Letters that no compression makes much of.
+inline std::string words(throng::u32 length, int which) {
+    std::string out;
+    for (throng::u32 i = 0, x = static_cast<throng::u32>(which) * 2654435761u + 1; i < length; ++i, x = x * 1664525 + 1013904223)
+        out += static_cast<char>('!' + (x >> 24) % 90);
+    return out;
+}
+
 struct Workers {
     throng::ExecutorHandle executor = setting().workers > 1 ? throng::make_threads_executor(setting().workers)
                                                             : throng::make_serial_executor();
