@@ -250,10 +250,10 @@ Verifier::Sight Verifier::sight(ClientId client, Entity entity, const ComponentI
     const ScopedTo* scoped = world_.get<ScopedTo>(entity);
     const u64 layers = server_.view(client).layers();
     Sight shortest = Sight::seen;
-    for (u32 i = 0; scoped && i < scoped->count && info.id != component_id<Lasting>(); ++i)
-        if (scoped->rules[i].scope.has(info.id) && !scoped->rules[i].to.allows(layers)) {
+    for (u32 i = 0; scoped && i < scoped->count() && info.id != component_id<Lasting>(); ++i)
+        if (scoped->rule(i).scope.has(info.id) && !scoped->rule(i).to.allows(layers)) {
             constexpr Sight of[] = {Sight::hidden, Sight::kept, Sight::brought}; // by Lifetime
-            shortest = std::min(shortest, of[static_cast<u32>(scoped->rules[i].lifetime)]);
+            shortest = std::min(shortest, of[static_cast<u32>(scoped->rule(i).lifetime)]);
         }
     return shortest;
 }

@@ -137,6 +137,14 @@ struct ClientStats {
     ClientTypedStats typed;
 };
 
+/// All that a client holds of ClientConfig::allocator.
+struct ClientMemory {
+    u64 ring_bytes = 0;    // chunks and their earlier states: Client::ring_bytes()
+    u64 scratch_bytes = 0; // working memory of receive(); 0 where a ClientScratch is shared
+    u64 other_bytes = 0;   // all the rest: net ids, messages that wait, room that rings do not use at present
+    u64 total_bytes() const { return ring_bytes + scratch_bytes + other_bytes; }
+};
+
 class Client {
 public:
     /// All three are kept by reference and must outlive the client; the protocol is finished. Makes the pools of all replicated
@@ -231,6 +239,7 @@ public:
     }
     /// Bytes in use for chunks and their earlier states.
     std::size_t ring_bytes() const;
+    ClientMemory memory() const;
 
     /// Destroys all replicated entities and forgets all state. A welcome does it too. Only between connections.
     void clear();

@@ -9,6 +9,7 @@
 //     world.add<ScopedTo>(avatar, {Scope::of<Health, Mana>(), {.any_of = red_team}});
 //
 // Change these components through marking accessors (mut, add, each_mut).
+#include "throng/array.hpp"
 #include "throng/assert.hpp"
 #include "throng/entity.hpp"
 #include "throng/signature.hpp"
@@ -68,29 +69,55 @@ enum class Lifetime : u8 {
 /// scopes is seen where each of them lets it be; one in none is not affected. Lasting is seen always. Once a client may see what it kept
 /// again, it has what the entity has: the present value, or nothing. An entity that goes to another cell of the map comes to the client
 /// anew: of `always` it brings the value of then, of `after_first` what the client still has of it, nothing if that was lost on the way.
-struct ScopedTo {
-    static constexpr u32 scopes_max = 4;
+class ScopedTo {
+public:
+    static constexpr u32 scopes_max = 64; // the first few take no memory of their own
     struct Rule {
         Scope scope;
         VisibleTo to;
         Lifetime lifetime = Lifetime::while_visible;
         friend constexpr bool operator==(const Rule&, const Rule&) = default;
     };
-    Rule rules[scopes_max];
-    u32 count = 0;
 
-    constexpr ScopedTo() = default;
-    constexpr ScopedTo(const Scope& scope, const VisibleTo& to, Lifetime lifetime = Lifetime::while_visible) { also(scope, to, lifetime); }
-    /// One more scope. Beyond scopes_max it asserts; without asserts the last scope is then one of all components, that nobody sees: what
-    /// cannot be kept must not show what it was to hide.
-    constexpr ScopedTo& also(const Scope& scope, const VisibleTo& to, Lifetime lifetime = Lifetime::while_visible) {
-        THRONG_ASSERT(count < scopes_max);
-        if (count < scopes_max)
-            rules[count++] = {scope, to, lifetime};
-        else
-            rules[scopes_max - 1] = {Scope::all_except(), {.all_of = 1, .none_of = 1}, Lifetime::while_visible};
+    ScopedTo() = default;
+    ScopedTo(const Scope& scope, const VisibleTo& to, Lifetime lifetime = Lifetime::while_visible) { also(scope, to, lifetime); }
+    ScopedTo(const ScopedTo& other) { copy(other); }
+    ScopedTo(ScopedTo&&) noexcept = default;
+    ScopedTo& operator=(const ScopedTo& other) {
+        if (this != &other)
+            copy(other);
         return *this;
     }
+    ScopedTo& operator=(ScopedTo&&) noexcept = default;
+
+    /// One more scope. Beyond scopes_max it asserts; without asserts the last scope is then one of all components, that nobody sees: what
+    /// cannot be kept must not show what it was to hide.
+    ScopedTo& also(const Scope& scope, const VisibleTo& to, Lifetime lifetime = Lifetime::while_visible) {
+        THRONG_ASSERT(count() < scopes_max);
+        if (count() >= scopes_max)
+            more_.back() = {Scope::all_except(), {.all_of = 1, .none_of = 1}, Lifetime::while_visible};
+        else if (first_count_ < few)
+            first_[first_count_++] = {scope, to, lifetime};
+        else
+            more_.push_back({scope, to, lifetime});
+        return *this;
+    }
+    /// How many there are, and each of them in order.
+    u32 count() const { return first_count_ + more_.size(); }
+    const Rule& rule(u32 i) const { return i < few ? first_[i] : more_[i - few]; }
+
+private:
+    static constexpr u32 few = 4;
+    void copy(const ScopedTo& other) {
+        more_.clear();
+        more_.append(other.more_.data(), other.more_.size());
+        for (u32 i = 0; i < few; ++i)
+            first_[i] = other.first_[i];
+        first_count_ = other.first_count_;
+    }
+    Rule first_[few];
+    u32 first_count_ = 0;
+    Array<Rule> more_;
 };
 
 } // namespace throng

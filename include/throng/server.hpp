@@ -136,12 +136,15 @@ struct TickReport {
     u32 limits = 0;               // LimitBit
 };
 
+/// All that the server holds of ServerConfig::allocator.
 struct ServerMemory {
     u64 client_chunk_bytes = 0;   // one (client, chunk) state
     u64 client_chunks = 0;
     u64 side_table_bytes = 0;     // in-flight records and other per-client tables
-    u64 mirror_bytes = 0;
-    u64 other_bytes = 0;
+    u64 mirror_bytes = 0;         // chunks and their rings
+    u64 opaque_bytes = 0;         // opaque values, and the ops that made them (DiffOptions::history)
+    u64 other_bytes = 0;          // all the rest: keys, payloads, slots, relations, scratch of the workers
+    u64 total_bytes() const { return client_chunk_bytes * client_chunks + side_table_bytes + mirror_bytes + opaque_bytes + other_bytes; }
 };
 
 struct ServerState;

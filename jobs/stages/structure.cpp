@@ -148,15 +148,15 @@ void scope_lane(ServerState& state, u32 entity_idx, u32 place) {
     if (!scoped)
         return;
     scope_lanes(chunk, scopes, bit, state.tick);
-    LaneRules& rules = state.mirror.lane_rules(chunk)[place % lane_count];
-    rules.count = scoped->count;
-    for (u32 i = 0; i < scoped->count; ++i) {
+    LaneRules& rules = state.mirror.lane_rules(chunk, place % lane_count, scoped->count());
+    rules.count = scoped->count();
+    for (u32 i = 0; i < rules.count; ++i) {
+        const ScopedTo::Rule& rule = scoped->rule(i);
         u32 components = 0;
         for (u32 c = 0; c < state.layout.component_count; ++c)
-            components |= u32(static_cast<i32>(c) != state.layout.lasting_component &&
-                              scoped->rules[i].scope.has(state.layout.components[c].info->id))
+            components |= u32(static_cast<i32>(c) != state.layout.lasting_component && rule.scope.has(state.layout.components[c].info->id))
                           << c;
-        rules.rules[i] = {components, scoped->rules[i].to, scoped->rules[i].lifetime};
+        rules.rules[i] = {components, rule.to, rule.lifetime};
     }
 }
 

@@ -9,6 +9,7 @@
 #include "src/client/waiting_messages.hpp"
 #include "src/events/dispatcher.hpp"
 #include "src/events/item_queue.hpp"
+#include "src/memory/counted_allocator.hpp"
 #include "src/registry/message.hpp"
 #include "src/registry/wire_objects.hpp"
 #include "throng/client.hpp"
@@ -230,7 +231,9 @@ struct Client::Impl final : ClientBackendSink {
     DecodeBuffers* buffers = nullptr;
     Agreement *offered = nullptr, *agreed = nullptr; // read and not welcomed yet; of what is held. Null: `protocol`
     ClientBackend& backend;
-    ClientConfig config;
+    CountedAllocator memory;         // all that the client holds, but this itself
+    ClientConfig config;             // its allocator is `memory`
+    CountedAllocator scratch_memory; // of that, its own scratch
     ClientScratch* own_scratch = nullptr;
     ClientScratch::Impl* scratch;
     ChunkRings rings;

@@ -41,9 +41,17 @@ ClientScratch::~ClientScratch() {
 }
 
 // ---------------------------------------------------------------------------------------------------- Client::Impl
+namespace {
+ClientConfig with_allocator(ClientConfig config, const Allocator& allocator) {
+    config.allocator = allocator;
+    return config;
+}
+} // namespace
+
 Client::Impl::Impl(World& client_world, const Protocol& client_protocol, ClientBackend& client_backend, const ClientConfig& client_config)
     : world(client_world), protocol(client_protocol), spoken(&client_protocol), layout(&client_protocol.layout()), backend(client_backend),
-      config(client_config), rings(*layout, config.allocator, config.ring_versions_max),
+      memory(client_config.allocator), config(with_allocator(client_config, memory.allocator())), scratch_memory(config.allocator),
+      rings(*layout, config.allocator, config.ring_versions_max),
       index(config.allocator, config.entities_max, config.references_max), acks(config.allocator), record_of_slot(config.allocator),
       rules(config.rules ? config.rules->impl_ : nullptr), present_of_record(config.allocator), routed_writes(config.allocator),
       histories(config.allocator),
@@ -54,7 +62,7 @@ Client::Impl::Impl(World& client_world, const Protocol& client_protocol, ClientB
     THRONG_ASSERT(config.max_late_ticks < 1u << 30);
     THRONG_ASSERT(backend.message_bytes_max(Channel::unreliable) >= AckLog::ack_bytes_min);
     if (!config.scratch) {
-        const Allocator& a = config.allocator;
+        const Allocator a = scratch_memory.allocator();
         own_scratch = new (a.allocate(sizeof(ClientScratch), alignof(ClientScratch))) ClientScratch(protocol, a);
     }
     scratch = (config.scratch ? config.scratch : own_scratch)->impl_;
@@ -84,7 +92,7 @@ Client::Impl::~Impl() {
     if (!own_scratch)
         return;
     own_scratch->~ClientScratch();
-    config.allocator.free(own_scratch, sizeof(ClientScratch), alignof(ClientScratch));
+    scratch_memory.allocator().free(own_scratch, sizeof(ClientScratch), alignof(ClientScratch));
 }
 
 void Client::Impl::on_message(Channel channel, Bytes message) {
@@ -284,7 +292,7 @@ Client::Client(World& world, const Protocol& protocol, ClientBackend& backend, c
     : impl_(new (config.allocator.allocate(sizeof(Impl), alignof(Impl))) Impl(world, protocol, backend, config)) {}
 
 Client::~Client() {
-    const Allocator allocator = impl_->config.allocator;
+    const Allocator allocator = impl_->memory.upstream();
     impl_->~Impl();
     allocator.free(impl_, sizeof(Impl), alignof(Impl));
 }
@@ -365,6 +373,11 @@ bool Client::any_settled() const { return impl_->any_settled; }
 u64 Client::state_hash() const { return impl_->state_hash(); }
 const ClientStats& Client::stats() const { return impl_->stats; }
 std::size_t Client::ring_bytes() const { return impl_->rings.used_bytes(); }
+ClientMemory Client::memory() const {
+    ClientMemory memory{ring_bytes(), impl_->scratch_memory.bytes(), 0};
+    memory.other_bytes = sizeof(Impl) + impl_->memory.bytes() - memory.total_bytes();
+    return memory;
+}
 void Client::clear() {
     THRONG_ASSERT(!impl_->joined);
     impl_->clear();

@@ -30,25 +30,26 @@ constexpr u32 undo_small_bytes = 256; // the first ring of a chunk
 } // namespace
 
 Mirror::Mirror(const Layout& layout, u32 history, Allocator allocator)
-    : layout_(layout), allocator_(allocator), history_(history), component_count_(layout.component_count), plain_(layout.plain()),
-      row_bytes_(layout.row_bytes), chunks_(allocator), slabs_(allocator) {
+    : layout_(layout), allocator_(allocator), opaque_memory_(allocator), history_(history), component_count_(layout.component_count),
+      plain_(layout.plain()), row_bytes_(layout.row_bytes), chunks_(allocator), slabs_(allocator) {
     THRONG_ASSERT(history >= 2 && history <= history_max);
 }
 
 Mirror::~Mirror() {
+    const Allocator opaque = opaque_memory_.allocator();
     for (Chunk* chunk : chunks_) {
         for (u32 c = 0; c < component_count_; ++c) {
             auto* store = reinterpret_cast<OpaqueStore*>(chunk->opaque[c]);
             if (!store)
                 continue;
             for (u32 lane = 0; lane < lane_count; ++lane)
-                allocator_.free(const_cast<std::byte*>(store->lanes.data[lane]), store->capacity[lane], 16);
+                opaque.free(const_cast<std::byte*>(store->lanes.data[lane]), store->capacity[lane], 16);
             if (OpLog* const logs = store->lanes.logs) {
                 for (u32 lane = 0; lane < lane_count; ++lane)
                     logs[lane].~OpLog();
-                allocator_.free(logs, sizeof(OpLog) * lane_count, alignof(OpLog));
+                opaque.free(logs, sizeof(OpLog) * lane_count, alignof(OpLog));
             }
-            allocator_.free(store, sizeof(OpaqueStore), alignof(OpaqueStore));
+            opaque.free(store, sizeof(OpaqueStore), alignof(OpaqueStore));
         }
     }
     for (const Slab& slab : slabs_)
@@ -311,21 +312,33 @@ ChunkScopes& Mirror::scopes(Chunk& chunk) {
     return *chunk.scopes;
 }
 
-LaneRules* Mirror::lane_rules(Chunk& chunk) {
+LaneRules& Mirror::lane_rules(Chunk& chunk, u32 lane, u32 count) {
+    constexpr u32 few = 4;
     ChunkScopes& kept = scopes(chunk);
+    const auto make = [](std::byte* memory, u32 rules) {
+        for (u32 i = 0; i < rules; ++i)
+            new (memory + sizeof(LaneRules::Rule) * i) LaneRules::Rule;
+        return reinterpret_cast<LaneRules::Rule*>(memory);
+    };
     if (!kept.rules) {
-        std::byte* const memory = carve(sizeof(LaneRules) * lane_count);
+        std::byte* const memory = carve((sizeof(LaneRules) + sizeof(LaneRules::Rule) * few) * lane_count);
+        LaneRules::Rule* const rules = make(memory + sizeof(LaneRules) * lane_count, few * lane_count);
         kept.rules = reinterpret_cast<LaneRules*>(memory);
-        for (u32 lane = 0; lane < lane_count; ++lane)
-            new (memory + sizeof(LaneRules) * lane) LaneRules;
+        for (u32 i = 0; i < lane_count; ++i)
+            new (memory + sizeof(LaneRules) * i) LaneRules{rules + i * few, 0, few};
     }
-    return kept.rules;
+    LaneRules& rules = kept.rules[lane];
+    if (count > rules.room) {
+        rules.room = std::bit_ceil(count);
+        rules.rules = make(carve(sizeof(LaneRules::Rule) * rules.room), rules.room);
+    }
+    return rules;
 }
 
 bool Mirror::store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bool inserted, Tick tick, std::span<const Bytes> ops) {
     auto* store = reinterpret_cast<OpaqueStore*>(chunk.opaque[component]);
     if (!store) {
-        store = new (allocator_.allocate(sizeof(OpaqueStore), alignof(OpaqueStore))) OpaqueStore{};
+        store = new (opaque_memory_.allocator().allocate(sizeof(OpaqueStore), alignof(OpaqueStore))) OpaqueStore{};
         chunk.opaque[component] = &store->lanes;
     }
     OpaqueLanes& lanes = store->lanes;
@@ -334,8 +347,9 @@ bool Mirror::store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bo
         return false;
     if (!lanes.data[lane] || store->capacity[lane] < size) {
         const u32 capacity = std::max(16u, size + size / 2);
-        allocator_.free(const_cast<std::byte*>(lanes.data[lane]), store->capacity[lane], 16);
-        lanes.data[lane] = static_cast<std::byte*>(allocator_.allocate(capacity, 16));
+        const Allocator memory = opaque_memory_.allocator();
+        memory.free(const_cast<std::byte*>(lanes.data[lane]), store->capacity[lane], 16);
+        lanes.data[lane] = static_cast<std::byte*>(memory.allocate(capacity, 16));
         store->capacity[lane] = capacity;
     }
     std::memcpy(const_cast<std::byte*>(lanes.data[lane]), bytes.data(), size);
@@ -349,9 +363,10 @@ bool Mirror::store_opaque(Chunk& chunk, u32 component, u32 lane, Bytes bytes, bo
 
 void Mirror::log_ops(OpaqueLanes& lanes, u32 component, u32 lane, Tick before, std::span<const Bytes> ops) {
     if (!lanes.logs) {
-        auto* const memory = static_cast<std::byte*>(allocator_.allocate(sizeof(OpLog) * lane_count, alignof(OpLog)));
+        const Allocator allocator = opaque_memory_.allocator();
+        auto* const memory = static_cast<std::byte*>(allocator.allocate(sizeof(OpLog) * lane_count, alignof(OpLog)));
         for (u32 i = 0; i < lane_count; ++i)
-            new (memory + sizeof(OpLog) * i) OpLog(allocator_);
+            new (memory + sizeof(OpLog) * i) OpLog(allocator);
         lanes.logs = reinterpret_cast<OpLog*>(memory);
     }
     if (ops.empty())

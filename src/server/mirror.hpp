@@ -9,6 +9,7 @@
 // interest, plan, encode and acks, in parallel, after that.
 //
 // Sizes: a row is the elements of all columns (Layout::row_bytes), a chunk 64 rows; a version costs the rows that changed.
+#include "src/memory/counted_allocator.hpp"
 #include "src/registry/layout.hpp"
 #include "src/registry/section.hpp"
 #include "src/visibility/interest_grid.hpp"
@@ -216,10 +217,12 @@ public:
 
     /// What the chunk keeps for scopes; made at the first call. One writer a chunk.
     ChunkScopes& scopes(Chunk& chunk);
-    /// Room for what ScopedTo says, by lane; made at the first call.
-    LaneRules* lane_rules(Chunk& chunk);
+    /// Room for `count` rules of ScopedTo in a lane.
+    LaneRules& lane_rules(Chunk& chunk, u32 lane, u32 count);
 
     u64 bytes() const { return bytes_; }
+    /// Of opaque values and their ops.
+    u64 opaque_bytes() const { return opaque_memory_.bytes(); }
 
 private:
     std::byte* carve(u64 bytes);
@@ -239,6 +242,7 @@ private:
 
     const Layout& layout_;
     Allocator allocator_;
+    CountedAllocator opaque_memory_;
     u32 history_;
     u32 component_count_;
     u32 plain_; // Layout::plain()

@@ -20,8 +20,8 @@ struct LaneRules {
         VisibleTo to;
         Lifetime lifetime = Lifetime::while_visible;
     };
-    Rule rules[ScopedTo::scopes_max];
-    u32 count = 0;
+    Rule* rules = nullptr; // room for `room` of them
+    u32 count = 0, room = 0;
 };
 
 /// Written by structure (what entities say) and, one worker a chunk, by capture (what changed); read by all stages after it.

@@ -17,8 +17,17 @@ const char* to_string(Stage stage) {
     return names[static_cast<u32>(stage)];
 }
 
-ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, const ServerConfig& c, const ServerEvents& e)
-    : world(w), protocol(p), layout(p.layout()), backend(b), config(c), events(e), executor(c.executor),
+namespace {
+/// Makes the config's allocator one that counts.
+ServerConfig& count_memory(ServerConfig& config, CountedAllocator& memory) {
+    config.allocator = memory.allocator();
+    return config;
+}
+} // namespace
+
+ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, ServerConfig c, const ServerEvents& e)
+    : world(w), protocol(p), layout(p.layout()), backend(b), memory(c.allocator), config(count_memory(c, memory)), events(e),
+      executor(c.executor),
       own_executor(c.executor ? ExecutorHandle() : make_serial_executor()),
       mirror(p.layout(), std::clamp(c.history_ticks, 2u, history_max), c.allocator), grid(c.allocator), slots(c.allocator),
       net_entities(c.allocator), net_generations(c.allocator), net_free(c.allocator), touched(c.allocator), fresh_rows(c.allocator),
@@ -330,7 +339,7 @@ Server::~Server() {
         state_->world.log_structure(info.id, false);
     state_->world.log_structure(component_id<Replicated>(), false);
     state_->layout.rule_types.for_each([&](u32 id) { state_->world.log_structure(static_cast<ComponentId>(id), false); });
-    const Allocator allocator = state_->config.allocator;
+    const Allocator allocator = state_->memory.upstream();
     state_->~ServerState();
     allocator.free(state_, sizeof(ServerState), alignof(ServerState));
 }
@@ -461,10 +470,8 @@ ServerMemory Server::memory() const {
     for (const ClientCounts& counts : state_->client_counts)
         memory.side_table_bytes += counts.typed.capacity() * sizeof(ClientCounts::Typed);
     memory.mirror_bytes = state_->mirror.bytes();
-    memory.other_bytes = state_->keys.bytes() + state_->slots.capacity() * sizeof(Slot);
-    memory.other_bytes += state_->fresh_rows.capacity() + state_->fresh.capacity();
-    memory.other_bytes += state_->relations.memory_bytes();
-    memory.other_bytes += u64(state_->payload_blocks.count()) * TickArena::block_bytes;
+    memory.opaque_bytes = state_->mirror.opaque_bytes();
+    memory.other_bytes = sizeof(ServerState) + state_->memory.bytes() - memory.total_bytes();
     return memory;
 }
 

@@ -3,6 +3,7 @@
 #include "src/base/seeded_bug.hpp"
 #include "src/events/dispatcher.hpp"
 #include "src/events/item_queue.hpp"
+#include "src/memory/counted_allocator.hpp"
 #include "src/registry/wire_objects.hpp"
 #include "src/server/entity_list.hpp"
 #include "src/server/keys.hpp"
@@ -261,14 +262,15 @@ struct alignas(128) WorkerState {
 inline constexpr u32 replay_alignment = 64;
 
 struct ServerState {
-    ServerState(World& world, const Protocol& protocol, ServerBackend& backend, const ServerConfig& config, const ServerEvents& events);
+    ServerState(World& world, const Protocol& protocol, ServerBackend& backend, ServerConfig config, const ServerEvents& events);
     ~ServerState();
 
     World& world;
     const Protocol& protocol;
     const Layout& layout;
     ServerBackend& backend;
-    ServerConfig config;
+    CountedAllocator memory; // all that the server holds, but this itself
+    ServerConfig config;     // its allocator is `memory`
     ServerEvents events;
     Executor* executor = nullptr;
     ExecutorHandle own_executor;

@@ -250,11 +250,11 @@ private:
     /// Of an entity that it may see, the name or the diary.
     bool may_read(const Reader& reader, const Book& book, bool diary) const {
         const ScopedTo* scoped = net_.world.get<ScopedTo>(book.entity);
-        for (u32 i = 0; scoped && i < scoped->count; ++i)
-            if (scoped->rules[i].scope.has(diary ? component_id<Diary>() : component_id<Name>()) &&
-                !scoped->rules[i].to.allows(reader.layers) &&
+        for (u32 i = 0; scoped && i < scoped->count(); ++i)
+            if (scoped->rule(i).scope.has(diary ? component_id<Diary>() : component_id<Name>()) &&
+                !scoped->rule(i).to.allows(reader.layers) &&
                 // What comes with the entity is seen until it has arrived.
-                !(scoped->rules[i].lifetime == Lifetime::always &&
+                !(scoped->rule(i).lifetime == Lifetime::always &&
                   net_.server.visible(reader.id, book.entity, diary ? component_id<Diary>() : component_id<Name>())))
                 return false;
         const OwnedBy* owner = net_.world.get<OwnedBy>(book.entity);
