@@ -159,7 +159,11 @@ u32 Plan::estimate(const ClientChunk& view, u64 lanes) const {
 
 void Plan::with_budget() {
     const i32 budget = static_cast<i32>(state.config.budget_bytes) * 16;
-    client.tokens = std::min(client.tokens + budget, budget * 2);
+    // Also for the ticks in which there was nothing to send, so that a debt is paid off meanwhile.
+    const i64 ticks = client.budget_tick_known ? state.tick - client.budget_tick : 1;
+    client.tokens = static_cast<i32>(std::min<i64>(client.tokens + ticks * budget, i64(budget) * 2));
+    client.budget_tick = state.tick;
+    client.budget_tick_known = true;
     // The longest unsent first, but a chunk that goes in full although the client holds it already waits twice as long. Else one
     // jam of full states, each several times as large as a delta, keeps every baseline waiting until the ring has dropped it.
     const auto begin = worker.candidates.begin() + from;

@@ -142,7 +142,9 @@ struct alignas(64) ClientState {
     LaneMasks masks;       // visible lanes of which it sees other components than most
     u64 layers = 0;        // for VisibleTo and ScopedTo
     u32 connection = 0;    // running number of this connection, for OwnedBy
-    i32 tokens = 0; // byte budget
+    i32 tokens = 0;       // byte budget, in 1/16 ...
+    Tick budget_tick = 0; // ... as of this tick
+    bool budget_tick_known = false;
     u64 hash = 0;   // of the state at hash_tick
     // typed messages: it gets those from `joined_sequence` on (independent ones: connected_sequence) and before left_sequence
     u64 connected_sequence = 0, joined_sequence = 0, left_sequence = ~u64(0);
