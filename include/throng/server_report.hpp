@@ -117,12 +117,13 @@ enum class WhyReason : u8 {
     budget,          // budget_bytes: it has not had its turn
     priority,        // an UpdatePriority, or the view's own priority for it: it has not had its turn
     backend_refused, // the backend took no more in the last tick
+    ordered_busy,    // larger than a packet, and what went before on the Ordered channel is not acknowledged yet
     in_flight,       // sent, in full, and not acknowledged
     limbo,           // no state that the client has acknowledged is of use: it goes in full once more. What it waits for: Why::cause
     behind,          // the client has it, but not its newest state. What that waits for: Why::cause
     current,         // the client has acknowledged the newest state
 };
-inline constexpr u32 why_reason_count = 27;
+inline constexpr u32 why_reason_count = 28;
 const char* to_string(WhyReason reason);
 
 /// How an entity goes with those that it is related to (ComponentBuilder::related).

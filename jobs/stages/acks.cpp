@@ -147,6 +147,15 @@ void Acks::acked(u32 message) {
         client.lasting.acked(message);
         client.attention = true;
     }
+    const i32 sample = static_cast<i32>(present + 1 - r.tick);
+    if (r.reliable) {
+        client.ordered_in_flight -= was_in_flight;
+        if (sample > loss_timeout(state, client)) // it has waited behind others
+            client.ordered_window -= client.ordered_window > 1;
+        else
+            client.ordered_window += client.ordered_window < ordered_window_max;
+    } else // smoothed round trip in 1/8 ticks
+        client.round_trip_eighths += sample - client.round_trip_eighths / 8;
     r.state = record_free;
     ++worker.counts.acked_messages;
     if (!client.any_acked || tick_newer(r.tick, client.newest_acked_tick))
@@ -154,15 +163,16 @@ void Acks::acked(u32 message) {
     client.any_acked = true;
     if (static_cast<i32>(message + 1 - client.first_unheard) > 0)
         client.first_unheard = message + 1;
-    // Smoothed round trip in 1/8 ticks.
-    const i32 sample = static_cast<i32>(present + 1 - r.tick);
-    client.round_trip_eighths += sample - client.round_trip_eighths / 8;
 }
 
 /// R6: loss needs no record of what was in the message, only of which chunks.
 void Acks::lost(u32 message) {
     MessageRecord& r = record(message);
     r.state = record_lost;
+    if (r.reliable) {
+        --client.ordered_in_flight;
+        client.ordered_window = 1;
+    }
     ++worker.counts.lost_messages;
     if (r.count == 0)
         lose_ends(client, message);
@@ -243,6 +253,7 @@ void process_client(ServerState& state, ClientState& client, WorkerState& worker
 void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts) {
     MessageRecord& r = client.records[client.oldest_message & (client.records.size() - 1)];
     if (r.state == record_in_flight) {
+        client.ordered_in_flight -= r.reliable;
         const u64 repeated = counts.repeated_lanes;
         if (r.count == 0)
             lose_ends(client, client.oldest_message);

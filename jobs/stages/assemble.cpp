@@ -50,6 +50,7 @@ private:
     WorkerState& worker_;
     std::span<std::byte> open_; // where the open message is written
     bool in_place_ = false;     // the backend's memory
+    bool waits_ = false;        // something has, for the Ordered channel
     u32 used_ = 0;              // bytes of the open message; 0: none is open
     u32 last_chunk_ = 0;
     struct Tally { // of the open message, counted once it is accepted
@@ -148,6 +149,7 @@ bool Assembler::close(Channel channel, Bytes message, bool ends) {
         return false;
     }
     new_record().reliable = channel != Channel::unreliable;
+    client_.ordered_in_flight += channel != Channel::unreliable;
     u32 pairs = 0, gone_lanes = 0;
     const Tick tick = state_.tick;
     SectionRecord* const ring = client_.sections.data();
@@ -258,8 +260,13 @@ bool Assembler::add(const Send& send, const Part* part, u64 gone, bool shared) {
     return true;
 }
 
-/// A lane larger than a packet: a message of its own on the Ordered channel.
+/// A lane larger than a packet: a message of its own on the Ordered channel. While the channel is busy, it stays unsent.
 bool Assembler::oversize(const Send& send, const Part& part, u64 gone, bool shared) {
+    if (client_.ordered_in_flight >= client_.ordered_window) {
+        waits_ = client_.attention = true;
+        client_.clean = false;
+        return true;
+    }
     if (used_ && !close_open())
         return false;
     const u32 normal = worker_.message.size();
@@ -319,7 +326,7 @@ void Assembler::run() {
         open = close_open();
     if (!open)
         client_.attention = true;
-    if (!open || state_.any_oversize)
+    if (!open || waits_ || state_.any_oversize)
         correct_sent_lanes();
     client_.tokens -= static_cast<i32>(sent_.bytes * 16);
     reserve_rings(client_.next_message - first_message, client_.next_section - first_section);

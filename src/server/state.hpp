@@ -66,6 +66,11 @@ struct MessageRecord {
     u8 state = 0;          // RecordState
     bool reliable = false; // by a channel that delivers in any case: patience before it counts as lost
 };
+/// State on the Ordered channel, that is what is larger than a packet: messages that may be under way to a client at first, and at most.
+/// An acknowledgement in time allows one more, a late one one less, and after a loss it is one in all. A channel that delivers in any case,
+/// and too late, would else be given what it is too slow for again and again, behind what waits in it already, and never get free.
+inline constexpr u32 ordered_window_first = 32, ordered_window_max = 1024;
+
 enum RecordState : u8 { record_free = 0, record_in_flight = 1, record_lost = 2 };
 
 struct Send {
@@ -132,6 +137,7 @@ struct alignas(64) ClientState {
     Array<MessageRecord> records;
     Array<SectionRecord> sections;
     i32 round_trip_eighths = 32; // smoothed, in 1/8 ticks
+    u32 ordered_in_flight = 0, ordered_window = ordered_window_first; // messages of state on the Ordered channel
     // this tick
     Array<Send> sends;
     Array<AckBlock> acks; // inbox, filled by receive, emptied by the acks stage

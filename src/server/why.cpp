@@ -34,6 +34,7 @@ const char* to_string(WhyReason reason) {
         "waits: budget_bytes",
         "waits: its priority",
         "waits: the backend refused",
+        "waits: the ordered channel",
         "in flight: not acknowledged",
         "limbo: goes in full again",
         "behind",
@@ -87,8 +88,9 @@ WhyReason Question::unsent() const {
         if (&client.chunks[send.client_chunk] != view || !send.key || !(send.key->lanes & bit))
             continue;
         for (u32 p = 0; p < send.key->part_count; ++p)
-            if (send.key->parts[p].lanes & bit)
-                return WhyReason::backend_refused;
+            if (const Part& part = send.key->parts[p]; part.lanes & bit)
+                return part.bytes > state.payload_bytes && client.ordered_in_flight >= client.ordered_window ? WhyReason::ordered_busy
+                                                                                                          : WhyReason::backend_refused;
         return WhyReason::oversize;
     }
     if (client.priorities.has(chunk.entity_idx[std::countr_zero(bit)], slot.entity_id))
