@@ -460,7 +460,8 @@ private:
           State::index_inserts_, State::logged_, State::streamed_, State::log_, State::doomed_rows_, State::moved_rows_,
           State::sort_order_, State::lists_, State::resources_, State::hooks_, State::hooked_, State::destroy_hooks_, State::any_hooks_,
           State::destroying_, State::doomed_, State::removing_, State::unannounced_, State::announcing_, State::related_,
-          State::relations_, State::ended_, State::rewrites_, State::has_rollback_, State::orders_, State::options_;
+          State::relations_, State::ended_, State::rewrites_, State::restores_, State::has_rollback_, State::orders_,
+          State::options_;
 
     template <class T>
     u32 row_of(Entity entity) const {

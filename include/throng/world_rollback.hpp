@@ -365,6 +365,7 @@ Error BasicRollbackRing<MaxC>::restore(u64 number) {
             world->streamed_.for_each([&](u32 id) { world->pools_[id]->change_stream()->resync_all(*world->pools_[id]); });
         }
     } undo{world_};
+    ++world_->restores_;
     apply(to);
     undo.world = nullptr;
     rewrites_ = world_->rewrites_;

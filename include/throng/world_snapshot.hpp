@@ -66,7 +66,6 @@ void BasicWorld<MaxC>::copy_state(const BasicWorld& from) {
         m.set_overflow_list(list);
     }
     log_.append(from.log_.data(), from.log_.size());
-    logged_ = from.logged_;
     for (u32 id = 0; id < MaxC; ++id)
         update_watch(id);
     entity_count_ = from.entity_count_;
@@ -141,6 +140,7 @@ Error BasicWorld<MaxC>::restore(const Snapshot& snapshot) {
     struct Resync { // also when a copy throws
         BasicWorld& world;
         ~Resync() {
+            ++world.restores_;
             ++world.ended_.resyncs;
             world.streamed_.for_each([&](u32 id) { world.pools_[id]->change_stream()->resync_all(*world.pools_[id]); });
         }

@@ -32,6 +32,9 @@ public:
     }
     /// Ids handed out so far are 1 .. last_entity_id().
     u64 last_entity_id() const { return last_entity_id_; }
+    /// How often all of the state was replaced, by restore of a snapshot or of a rollback ring: what is derived from the world by its
+    /// log and marks alone is then to be compared with it anew. Never goes back.
+    u64 restore_count() const { return restores_; }
     /// The types an entity has; empty for a dead handle.
     Signature<MaxC> signature(Entity entity) const {
         const Meta* m = find(entity);
@@ -167,6 +170,7 @@ protected:
     Array<RelationTable> relations_;
     DestroyStream ended_;
     u64 rewrites_ = 0; // how often all of the state was replaced, which no mark tells
+    u64 restores_ = 0; // the same, and restores of a rollback ring
     bool has_rollback_ = false;
     mutable u64 orders_ = 0; // names of the orders of blocks handed out so far
     WorldOptions options_;

@@ -101,8 +101,8 @@ void view_again(ServerState& state, Chunk& chunk) {
 /// Gives the entity's lane the owner that the entity got when its OwnedBy was set.
 void own_lane(ServerState& state, u32 entity_idx, u32 place) {
     Chunk& chunk = state.mirror.chunk(place / lane_count);
-    const bool owned = own_component<OwnedBy>(state, entity_idx) && entity_idx < state.owner_connections.size();
-    const u32 connection = owned ? state.owner_connections[entity_idx] : 0;
+    const bool owned = own_component<OwnedBy>(state, entity_idx) && entity_idx < state.owners.size();
+    const u32 connection = owned ? state.owners[entity_idx].connection : 0;
     if (!connection && !chunk.scopes)
         return;
     u32& now = state.mirror.scopes(chunk).owner_connections[place % lane_count];
@@ -111,14 +111,18 @@ void own_lane(ServerState& state, u32 entity_idx, u32 place) {
     now = connection;
 }
 
-/// The entity belongs to the client that is there now.
-void set_owner(ServerState& state, u32 entity_idx) {
-    const auto* owner = own_component<OwnedBy>(state, entity_idx);
-    if (owner && state.owner_connections.size() < state.slots.size())
-        state.owner_connections.resize(state.slots.capacity());
-    if (entity_idx < state.owner_connections.size())
-        state.owner_connections[entity_idx] =
-            owner && owner->client < state.clients.size() ? state.clients[owner->client].connection : 0;
+/// The entity belongs to the client that is there now. `written`: its OwnedBy is known to have been; else it may be the one that it had.
+void set_owner(ServerState& state, Entity entity, bool written) {
+    const auto* owner = own_component<OwnedBy>(state, entity.entity_idx);
+    if (owner && state.owners.size() < state.slots.size())
+        state.owners.resize(state.slots.capacity());
+    if (entity.entity_idx >= state.owners.size())
+        return;
+    ServerState::Owner& now = state.owners[entity.entity_idx];
+    if (!owner)
+        now = {};
+    else if (written || now.entity_id != entity.entity_id || now.client != owner->client)
+        now = {entity.entity_id, owner->client, owner->client < state.clients.size() ? state.clients[owner->client].connection : 0};
 }
 
 void share_lane(ServerState& state, u32 entity_idx, u32 place) {
@@ -245,16 +249,20 @@ void ask_rules(ServerState& state, u32 entity_idx) {
 
 /// Owners are those at the time at which they were set, whether the entity was replicated then or not.
 void each_owner_changed(ServerState& state) {
-    const auto look = [&](Entity entity) {
+    const auto look = [&](Entity entity, bool written) {
         if (state.world.entity_at(entity.entity_idx).entity_id == entity.entity_id)
-            set_owner(state, entity.entity_idx);
+            set_owner(state, entity, written);
         if (const Slot* slot = state.slot_of(entity); slot && slot->place != no_slot)
             own_lane(state, entity.entity_idx, slot->place);
     };
-    if (state.owner_changes.take_resync())
-        state.world.each<OwnedBy>([&](Entity entity, const OwnedBy&) { look(entity); });
-    state.owner_changes.each_removed([&](const Removal& removal) { look(removal.entity); });
-    state.owner_changes.each([&](Entity entity, const OwnedBy&) { look(entity); });
+    if (state.owner_changes.take_resync()) { // all count as changed, and nobody knows which were
+        for (u32 i = 0; i < state.slots.size(); ++i)
+            if (const Entity entity = state.world.entity_at(i))
+                look(entity, false);
+        return state.owner_changes.skip();
+    }
+    state.owner_changes.each_removed([&](const Removal& removal) { look(removal.entity, true); });
+    state.owner_changes.each([&](Entity entity, const OwnedBy&) { look(entity, !state.restored); });
 }
 
 /// Puts an entity into a free lane of the chunk.
@@ -537,10 +545,20 @@ void orphan(ServerState& state, u32 entity_idx) {
         return unbind(state, entity_idx);
     if (place != no_slot)
         state.mirror.chunk(place / lane_count).orphaned |= u64(1) << place % lane_count;
-    state.orphans.push_back({slot.entity_id, slot.net_id, place, slot.lasting});
+    state.orphans.push_back({slot.entity_id, entity_idx, slot.net_id, place, slot.lasting});
     state.orphans_due = true;
     slot = {};
     --state.entity_count;
+}
+
+/// Clients lose it.
+void end_orphan(ServerState& state, u32 index) {
+    const ServerState::Orphan orphan = state.orphans[index];
+    leave_lane(state, orphan.place);
+    state.net_free.push_back(orphan.net_id.index());
+    if (orphan.lasting)
+        end_lasting(state, orphan.net_id);
+    state.orphans.erase_unordered(index);
 }
 
 void release_orphans(ServerState& state) {
@@ -591,36 +609,39 @@ void handle_ends(ServerState& state) {
             unbind(state, entity.entity_idx);
             continue;
         }
-        for (u32 i = 0; i < state.orphans.size(); ++i) {
-            const ServerState::Orphan orphan = state.orphans[i];
-            if (orphan.entity_id != entity.entity_id)
-                continue;
-            leave_lane(state, orphan.place);
-            state.net_free.push_back(orphan.net_id.index());
-            if (orphan.lasting)
-                end_lasting(state, orphan.net_id);
-            state.orphans[i] = state.orphans[state.orphans.size() - 1];
-            state.orphans.resize(state.orphans.size() - 1);
-            break;
-        }
+        for (u32 i = 0; i < state.orphans.size(); ++i)
+            if (state.orphans[i].entity_id == entity.entity_id) {
+                end_orphan(state, i);
+                break;
+            }
     }
     state.ending.clear();
 }
 
 /// Whether the entity has Replicated at the tick's end comes first: of one that is paused nothing else of the tick is told.
 void handle_pauses(ServerState& state, ComponentId replicated) {
-    for (const StructureEvent& event : state.world.structure_log()) {
-        if (event.kind == StructureEvent::Kind::destroyed || event.component != replicated)
+    const std::span<const StructureEvent> log = state.world.structure_log();
+    const auto set = [&](u32 entity_idx, bool goes_on) {
+        if (goes_on == state.slots[entity_idx].paused)
+            goes_on ? resume(state, entity_idx) : pause(state, entity_idx);
+    };
+    state.last_pauses.clear();
+    for (u32 i = 0; i < log.size(); ++i) {
+        const StructureEvent& event = log[i];
+        if (event.kind == StructureEvent::Kind::destroyed || event.component != replicated || !event.entity_id ||
+            state.slots[event.entity_idx].entity_id != event.entity_id)
             continue;
-        const Slot& slot = state.slots[event.entity_idx];
-        if (!event.entity_id || slot.entity_id != event.entity_id)
-            continue;
-        const bool alive = state.world.entity_at(event.entity_idx).entity_id == event.entity_id;
-        const bool goes_on =
-            alive ? state.world.dense_index(event.entity_idx, replicated) != no_row : event.kind == StructureEvent::Kind::added;
-        if (goes_on == slot.paused)
-            goes_on ? resume(state, event.entity_idx) : pause(state, event.entity_idx);
+        if (state.world.entity_at(event.entity_idx).entity_id == event.entity_id)
+            set(event.entity_idx, state.world.dense_index(event.entity_idx, replicated) != no_row);
+        else
+            state.last_pauses.push_back(u64(event.entity_idx) << 32 | i);
     }
+    // Of those that have ended, what they were last counts, and nothing in between: it would cost them their lane.
+    std::sort(state.last_pauses.begin(), state.last_pauses.end());
+    for (u32 i = 0; i < state.last_pauses.size(); ++i)
+        if (const u32 entity_idx = static_cast<u32>(state.last_pauses[i] >> 32);
+            i + 1 == state.last_pauses.size() || state.last_pauses[i + 1] >> 32 != entity_idx)
+            set(entity_idx, log[static_cast<u32>(state.last_pauses[i])].kind == StructureEvent::Kind::added);
 }
 
 /// The entity was given a component while it is paused: that counts, once.
@@ -682,6 +703,57 @@ void handle(ServerState& state, const StructureEvent& event, ComponentId replica
         state.touched[chunk.number * state.layout.component_count + static_cast<u32>(c)] |= bit;
     }
     touch_lane(state, chunk, slot.place % lane_count, false);
+}
+
+/// The world was restored: of what is replicated, anything may be otherwise, and no log and no mark tells. What has ended by it, or is not
+/// replicated in it, ends for clients; what is new in it gets its lane; of all others capture compares every component.
+void compare_anew(ServerState& state, ComponentId replicated) {
+    state.world.clear_structure_log();
+    for (u32 i = state.orphans.size(); i-- > 0;)
+        if (state.world.entity_at(state.orphans[i].entity_idx).entity_id == state.orphans[i].entity_id)
+            end_orphan(state, i); // it lives again
+    const auto lives = [&](u32 i) { return state.world.entity_at(i).entity_id == state.slots[i].entity_id; };
+    const auto has = [&](u32 i) { return lives(i) && state.world.dense_index(i, replicated) != no_row; };
+    for (u32 i = 0; i < state.slots.size(); ++i) {
+        const Slot& slot = state.slots[i];
+        if (!slot.entity_id || has(i))
+            continue;
+        if (slot.paused && lives(i)) {
+            look_for_end(state, i);
+            continue; // it stays so
+        }
+        if (lives(i))
+            state.unbound_alive.push_back(slot.entity_id);
+        unbind(state, i);
+    }
+    for (u32 i = 0; i < state.slots.size(); ++i) {
+        const Slot& slot = state.slots[i];
+        if (!slot.entity_id || slot.bound_tick == state.tick || !has(i))
+            continue;
+        if (slot.paused) {
+            resume(state, i);
+            continue;
+        }
+        if (state.layout.lasting_component >= 0 && slot.lasting != (own_component<Lasting>(state, i) != nullptr)) {
+            renew(state, i, slot.entity_id);
+            continue;
+        }
+        ask_rules(state, i);
+        if (state.relations.used())
+            relink(state, i);
+        move(state, i);
+        if (slot.place == no_slot)
+            continue;
+        take_once(state, i, ~0u);
+        Chunk& chunk = state.mirror.chunk(slot.place / lane_count);
+        for (u32 c = 0; c < state.layout.component_count; ++c)
+            state.touched[chunk.number * state.layout.component_count + c] |= u64(1) << slot.place % lane_count;
+        touch_lane(state, chunk, slot.place % lane_count, false);
+    }
+    const PoolBase& pool = *state.world.pool_of(replicated);
+    for (u32 row = 0; row < pool.size(); ++row)
+        if (const u32 i = pool.owner(row); !state.slots[i].entity_id)
+            bind(state, i, state.world.entity_at(i).entity_id);
 }
 
 /// An entity has lost its net id and lives on: what refers to it must stop naming that, and must name the next one if it gets
@@ -804,6 +876,8 @@ void run_structure_stage(ServerState& state) {
             bind(state, pool.owner(row), state.world.entity_at(pool.owner(row)).entity_id);
     }
     handle_ends(state);
+    if (state.restored) [[unlikely]]
+        compare_anew(state, replicated);
     handle_pauses(state, replicated);
     for (const StructureEvent& event : state.world.structure_log())
         handle(state, event, replicated);

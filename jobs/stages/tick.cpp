@@ -104,6 +104,9 @@ const TickReport& Server::tick(TimeUs now) {
         return report;
     state.now = now;
     ++state.tick;
+    state.restored = std::exchange(state.restore_count, state.world.restore_count()) != state.restore_count;
+    if (state.restored) [[unlikely]]
+        find_resource_entity(state);
     if (state.layout.resources)
         publish_resources(state);
     for (WorkerState& worker : state.workers)

@@ -31,6 +31,17 @@ void publish_resources(ServerState& state) {
     }
 }
 
+void find_resource_entity(ServerState& state) {
+    state.resource_entity = {};
+    for (u32 left = state.layout.resources; left; left &= left - 1) {
+        const ComponentInfo& info = *state.layout.components[static_cast<u32>(std::countr_zero(left))].info;
+        state.resource_versions[std::countr_zero(left)] = info.resource.version(state.world) - 1;
+        const PoolBase* const pool = state.world.pool_of(info.id);
+        if (pool && pool->size() > 0) // nothing else has such components
+            state.resource_entity = state.world.entity_at(pool->owner(0));
+    }
+}
+
 Entity Server::resource_entity() const {
     return state_->world.alive(state_->resource_entity) ? state_->resource_entity : Entity{};
 }

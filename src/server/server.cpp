@@ -35,10 +35,11 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, ServerCo
       touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
       lasting_ended(c.allocator), rule_changes(w), priority_changes(w), owner_changes(w), group_changes(w), scope_changes(w),
-      owner_connections(c.allocator), slow_chunks(c.allocator),
+      owners(c.allocator), slow_chunks(c.allocator),
       relations(p.layout().related_count, Server::cluster_entities_max, c.allocator), cluster_members(c.allocator),
       crowded_clusters(c.allocator), former_chunks(c.allocator),
-      homeless(c.allocator), paused(c.allocator), unlogged(c.allocator), orphans(c.allocator), ending(c.allocator),
+      homeless(c.allocator), paused(c.allocator), last_pauses(c.allocator), unlogged(c.allocator), orphans(c.allocator),
+      ending(c.allocator),
       closing(c.allocator), overflowed(c.allocator),
       in_review(c.allocator), table_message(c.allocator),
       outbox(c.allocator),
@@ -331,6 +332,7 @@ Server::Server(World& world, const Protocol& protocol, ServerBackend& backend, S
         state_->logged.set(id);
     });
     state_->logged.reset(component_id<Replicated>());
+    state_->restore_count = world.restore_count();
     state_->adopt_world = true; // entities that are there already are bound in the first tick
 }
 

@@ -323,7 +323,12 @@ struct ServerState {
     ChangeReader<OwnedBy> owner_changes;
     ChangeReader<SharedWith> group_changes;
     ChangeReader<ScopedTo> scope_changes;
-    Array<u32> owner_connections; // by entity_idx, as far as one has OwnedBy: ClientState::connection when it got it
+    struct Owner {
+        u64 entity_id = 0;
+        ClientId client = 0;
+        u32 connection = 0; // ClientState::connection of the client when the entity got its OwnedBy
+    };
+    Array<Owner> owners;          // by entity_idx, as far as one has OwnedBy
     u32 connections = 0;          // so far
     Array<u32> slow_chunks; // those that have had an entity with a period
     bool any_dirty = false;                // a chunk changed at this tick
@@ -345,9 +350,11 @@ struct ServerState {
     };
     Array<PausedEntity> paused; // by entity_idx; meaningful if Slot::paused
     Signature<default_max_components> logged; // types whose changes the structural log tells, but Replicated
+    Array<u64> last_pauses; // entity_idx * 2^32 + number in the log of what paused or resumed entities that end in this tick
     Array<Entity> unlogged; // paused entities without any of these: the log does not tell their end, so they are looked at each tick
     struct Orphan {
         u64 entity_id;
+        u32 entity_idx;
         NetId net_id;
         u32 place; // no_slot: it had none any more, but a client may have it frozen
         bool lasting;
@@ -377,6 +384,8 @@ struct ServerState {
     Array<WorkerState> workers;
     TickReport report;
     bool adopt_world = false; // bind what the world holds already
+    u64 restore_count = 0;    // World::restore_count() that the server knows of
+    bool restored = false;    // the world has been restored since the last tick
     Array<std::byte> userdata; // of each state message
     OpQueue ops;               // by apply_diff, since the last tick
     Array<std::byte> op_room;  // one of them, as bytes
@@ -421,6 +430,8 @@ struct ServerState {
 bool end_in_tick(ServerState& state, Entity entity);
 /// Before the stages: what has changed of the world's resources goes to their entity.
 void publish_resources(ServerState& state);
+/// The world was restored: which entity is that of the resources now? All of them are published anew.
+void find_resource_entity(ServerState& state);
 /// The lanes of `view` of which the client sees something else than Layout::plain().
 inline std::span<const LaneMasks::Entry> masks_of(const ClientState& client, const ClientChunk& view) {
     return view.masked ? client.masks.of(view.chunk) : std::span<const LaneMasks::Entry>();

@@ -48,6 +48,29 @@ struct Net : ReplicationWorld {
 } // namespace
 
 TEST_SUITE("server") {
+    TEST_CASE("paused: one that goes on, is paused again and ends in one tick stays with those that have it") {
+        Net net;
+        const Entity e = net.spawn(7), unseen = net.spawn(8);
+        net.server.view(net.peer.id).hide(unseen);
+        net.settle();
+        net.world.remove<Replicated>(e);
+        net.world.remove<Replicated>(unseen);
+        net.step();
+        const u32 lanes = net.lanes();
+        for (const Entity each : {e, unseen}) {
+            net.world.add<Replicated>(each);
+            net.world.remove<Replicated>(each);
+            net.world.destroy(each);
+        }
+        net.settle();
+        REQUIRE(net.peer.world->entity_count() == 1);
+        net.peer.world->each<Health>([](const Health& health) { CHECK(health.hp == 7); });
+        CHECK(net.lanes() == lanes - 1); // nobody has the other one
+        CHECK(net.server.end_replication(e));
+        net.settle();
+        CHECK(net.peer.world->entity_count() == 0);
+    }
+
     TEST_CASE("paused: neither moves nor hiding are told; it goes on as the same entity, wherever it is then") {
         Net net;
         const Entity e = net.spawn(), other = net.world.spawn(Place{2, 0}, Health{5, false}, Link{e}, Replicated{});
