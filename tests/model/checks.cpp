@@ -6,6 +6,7 @@ void Checks::after_message(const Client& client, const Message& message, const S
     const SeenWorld shown = client.shown();
     nothing_hidden_was_sent(client, message);
     no_older_value(client, shown);
+    what_is_kept_rests(client, before, shown);
     entities_appear_whole(client, message, before, shown);
     nobody_is_resurrected(client, message, before, shown);
     settled_tick_is_true(client, message, shown);
@@ -21,7 +22,31 @@ void Checks::nothing_hidden_was_sent(const Client& client, const Message& messag
             const Seen* seen = id ? find(truth, id) : nullptr;
             if (id && !(seen && seen->has[int(scope_of(section.chunk))]))
                 throw Violation("must not be seen: client " + std::to_string(client.index()) + " is sent " + text(id));
+            if (!id || !is_home(section.chunk))
+                continue;
+            for (int i = 0; i < component_count(Scope::home); ++i) {
+                const CellChange& change = section.lanes[lane].changes[i];
+                const bool sent = section.limbo() ? section.lanes[lane].full.cells[i].present : change.changed && change.present;
+                if (sent && !seen->slots[0].cells[i].present)
+                    throw Violation("must not be seen: client " + std::to_string(client.index()) + " is sent a component of " + text(id));
+            }
+            if (section.limbo() && section.kept[lane] != seen->kept)
+                throw Violation("must not be known: client " + std::to_string(client.index()) + " can tell what " + text(id) + " has");
         }
+    }
+}
+
+void Checks::what_is_kept_rests(const Client& client, const SeenWorld& before, const SeenWorld& shown) const {
+    for (const Seen& seen : shown) {
+        const Seen* was = find(before, seen.id);
+        if (!seen.has[0] || !was || !was->has[0] || was->home != seen.home)
+            continue;
+        const Seen* truth = find(truth_.at(client.index(), client.carried_tick(seen.home)), seen.id);
+        for (int i = 0; truth && i < component_count(Scope::home); ++i)
+            if (const Cell& a = was->slots[0].cells[i], &b = seen.slots[0].cells[i];
+                has(truth->kept, i) && (a.present != b.present || (a.present && !same_on_wire(a, b))))
+                throw Violation("does not keep: client " + std::to_string(client.index()) + " component " + std::to_string(i) + " of " +
+                                text(seen.id));
     }
 }
 

@@ -30,6 +30,7 @@ public:
 
 private:
     void nothing_hidden_was_sent(const Client& client, const Message& message) const;
+    void what_is_kept_rests(const Client& client, const SeenWorld& before, const SeenWorld& shown) const;
     void no_older_value(const Client& client, const SeenWorld& shown);
     void entities_appear_whole(const Client& client, const Message& message, const SeenWorld& before, const SeenWorld& shown) const;
     void nobody_is_resurrected(const Client& client, const Message& message, const SeenWorld& before, const SeenWorld& shown);

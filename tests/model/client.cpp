@@ -67,6 +67,11 @@ SeenWorld Client::shown() const {
         Seen& entry = find_or_add(seen, key.id);
         entry.has[int(key.scope)] = true;
         entry.slots[int(key.scope)] = rings_[place.slot.chunk].live().lanes[place.slot.lane];
+        if (key.scope != Scope::home)
+            continue;
+        entry.home = place.slot;
+        if (const auto game = game_.find(key.id); game != game_.end())
+            entry.slots[0].cells = game->second;
     }
     return seen;
 }
@@ -176,6 +181,8 @@ Client::Decoded Client::decode(const Section& section, Tick tick) {
     if (!context_.rules(Rule::r8_per_lane) && tick < rings_[section.chunk].live().tick)
         return out; // wrongly taken for superseded
     out.mask = section.gone;
+    out.full = section.limbo();
+    out.kept = section.kept;
     for (int lane = 0; lane < lane_count; ++lane) {
         if (has(section.mask, lane) && !decode_lane(section, lane, tick, out)) {
             out.applicable = false;
@@ -248,15 +255,38 @@ void Client::commit(int chunk, Tick tick, const Decoded& decoded) {
             const auto place = places_.find({was, scope_of(chunk)});
             if (place != places_.end() && place->second.slot == here) {
                 places_.erase(place);
+                if (is_home(chunk))
+                    game_.erase(was);
                 if (context_.rules(Rule::r3_tombstone))
                     tombstones_[{was, scope_of(chunk)}] = tick;
             }
         }
         if (is) {
             const auto [place, added] = places_.try_emplace({is, scope_of(chunk)}, Place{here, tick});
+            const bool same = !added && place->second.slot == here && was == is;
             if (!added && (tick >= place->second.tick || !context_.rules(Rule::r3_newest)))
                 place->second = {here, tick};
+            if (is_home(chunk) && place->second.slot == here)
+                write_game(is, here, same ? &before[lane] : nullptr, decoded);
         }
+    }
+}
+
+/// The game's components follow what has changed between the state before and the present one. Null `before`: the entity is new, or comes
+/// from another lane.
+void Client::write_game(NetId id, Slot slot, const LaneValue* before, const Decoded& decoded) {
+    const LaneValue& now = rings_[slot.chunk].live().lanes[slot.lane];
+    Mask& kept = kept_[slot.chunk][slot.lane];
+    const Mask had = kept;
+    if (decoded.full)
+        kept = decoded.kept[slot.lane];
+    auto& game = game_[id];
+    for (int i = 0; i < component_count(Scope::home); ++i) {
+        const bool compare = !before || (has(had, i) && decoded.full && context_.rules(Rule::kept_compare));
+        if (game[i].present && !now.cells[i].present && has(kept, i) && context_.rules(Rule::kept_hold))
+            continue;
+        if (now.cells[i].present || compare || before->cells[i].present || !game[i].present)
+            game[i] = now.cells[i];
     }
 }
 

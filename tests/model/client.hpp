@@ -49,6 +49,8 @@ public:
     SeenWorld shown() const;
     /// The newest tick that any chunk has state of.
     Tick newest_state_tick() const;
+    /// Of the state shown in a lane.
+    Tick carried_tick(Slot slot) const { return rings_[slot.chunk].live().carried[slot.lane]; }
 
 private:
     struct Key {
@@ -64,6 +66,8 @@ private:
         bool applicable = true;
         Mask mask = 0; // lanes to write
         Lanes values{};
+        bool full = false;
+        std::array<Mask, lane_count> kept{}; // of a full one
     };
     Mask apply(const Message& message);
     Decoded decode(const Section& section, Tick tick);
@@ -71,12 +75,15 @@ private:
     bool shows_in_part(const Message& message) const;
     bool shadowed(NetId id, Scope scope, Tick tick) const;
     void commit(int chunk, Tick tick, const Decoded& decoded);
+    void write_game(NetId id, Slot slot, const LaneValue* before, const Decoded& decoded);
 
     Context context_;
     int index_;
     std::vector<ClientRing> rings_;
     std::map<Key, Place> places_;    // R3
     std::map<Key, Tick> tombstones_; // R3
+    std::map<NetId, std::array<Cell, 2>> game_; // components of home as the game has them: what is kept is nowhere else
+    std::array<std::array<Mask, lane_count>, home_chunk_count> kept_{}; // of the entities in these lanes
     Tick newest_tick_ = 0;
     Tick last_received_ = -100;
     Acks results_; // most recently received last

@@ -12,6 +12,9 @@ Mirror::Captured Mirror::capture(Tick tick, const Lanes& lanes) {
             fresh.dirty |= bit(lane);
         if (before.occupant != lanes[lane].occupant)
             fresh.rebound |= bit(lane);
+        for (int i = 0; i < 2; ++i)
+            if (!same_on_wire(before.cells[i], lanes[lane].cells[i]))
+                fresh.cells[i] |= bit(lane);
     }
     if (fresh.dirty) {
         ring_.push_back(fresh);
@@ -26,13 +29,13 @@ Mirror::Captured Mirror::capture(Tick tick, const Lanes& lanes) {
     return {fresh.dirty, fresh.rebound};
 }
 
-Mask Mirror::changed(Tick after, Tick until) const {
+Mask Mirror::changed(Tick after, Tick until, const std::array<Mask, 2>& unseen) const {
     if (forgotten(after) && !context_.variants(Variant::lane_drops))
         return all_lanes;
     Mask mask = forgotten(after) ? dropped_since(after) : 0;
     for (const Version& version : ring_)
         if (version.tick > after && version.tick <= until)
-            mask |= version.dirty;
+            mask |= version.rebound | (version.cells[0] & ~unseen[0]) | (version.cells[1] & ~unseen[1]);
     return mask;
 }
 
@@ -62,39 +65,6 @@ const Version* Mirror::serving(Tick baseline) const {
     if (!found && !context_.rules(Rule::r14_serve))
         found = &ring_.front();
     return found;
-}
-
-Section Mirror::encode(int chunk, Tick baseline, Mask mask) const {
-    const Lanes& now = newest().lanes;
-    if (!context_.rules(Rule::r1_explicit_mask))
-        for (int lane = 0; lane < lane_count; ++lane)
-            if (now[lane].occupant)
-                mask |= bit(lane);
-    Section section;
-    section.chunk = chunk;
-    section.baseline = baseline;
-    section.mask = mask;
-    for (int lane = 0; lane < lane_count; ++lane) {
-        if (!has(mask, lane))
-            continue;
-        LanePayload& out = section.lanes[lane];
-        if (section.limbo()) {
-            out.full = now[lane];
-            continue;
-        }
-        out.base_used = serving(baseline)->lanes[lane];
-        for (int i = 0; i < component_count(scope_of(chunk)); ++i) {
-            const Cell& to = now[lane].cells[i];
-            const Cell& from = out.base_used.cells[i];
-            CellChange& change = out.changes[i];
-            change.present = to.present;
-            change.difference = to.value - from.value;
-            change.counter = context_.rules(Rule::r2_insert_counter) ? to.counter : from.counter;
-            change.sequence = to.sequence;
-            change.changed = to.present != from.present || change.difference != 0 || change.counter != from.counter;
-        }
-    }
-    return section;
 }
 
 } // namespace model

@@ -44,13 +44,18 @@ private:
 /// Does things to the world.
 class Director {
 public:
-    Director(Random& random, Simulation& simulation, const Setting& setting, const Odds& odds)
-        : random_(random), simulation_(simulation), world_(simulation.world()), setting_(setting), odds_(odds) {}
+    Director(Random& random, std::uint64_t seed, Simulation& simulation, const Setting& setting, const Odds& odds)
+        : random_(random), masks_(seed ^ 0x3a5c), simulation_(simulation), world_(simulation.world()), setting_(setting), odds_(odds),
+          mask_chance_(masks_.one_of({0, 100, 300})), pause_chance_(masks_.one_of({0, 0, 100, 300})) {}
 
     void step() {
         const int actions = random_.one_of({0, 1, 1, 2, 3}) * (odds_.calm > 1 ? 2 : 1);
         for (int i = 0; i < actions; ++i)
             act();
+        if (masks_.chance(mask_chance_))
+            mask();
+        if (masks_.chance(pause_chance_))
+            pause();
     }
 
 private:
@@ -106,6 +111,31 @@ private:
         world_.insert(id, component, random_.below(4), side_lane);
     }
 
+    /// A client sees other components of an entity.
+    void mask() {
+        if (world_.entities().empty())
+            return;
+        const NetId id = world_.entities()[masks_.below(int(world_.entities().size()))].id;
+        const int client = masks_.below(setting_.clients);
+        const Mask unseen = Mask(masks_.below(4)), keeps = Mask(masks_.below(4));
+        world_.hide_component(id, client, unseen, keeps);
+        simulation_.trace().line("world   %s hides %s from client %d, which keeps %s", text(id).c_str(), lanes_text(unseen).c_str(), client,
+                                 lanes_text(keeps).c_str());
+    }
+
+    void pause() {
+        if (world_.entities().empty())
+            return;
+        const Entity entity = world_.entities()[masks_.below(int(world_.entities().size()))];
+        if (entity.paused)
+            world_.resume(entity.id);
+        else if (world_.can_pause(entity.id))
+            world_.pause(entity.id);
+        else
+            return;
+        simulation_.trace().line("world   %s %s", text(entity.id).c_str(), entity.paused ? "goes on" : "is paused");
+    }
+
     void act() {
         const Action action = choose();
         if (action == spawning) {
@@ -136,11 +166,14 @@ private:
             world_.set(entity.id, component, random_.below(4));
             what = "changes";
         } else if (action == despawning) {
-            world_.despawn(entity.id);
+            if (entity.paused)
+                world_.leave_behind(entity.id, setting_.rules(Rule::pause_lane));
+            else
+                world_.despawn(entity.id);
             what = "dies";
-            if (random_.chance(400)) // the lane is reused at once
+            if (random_.chance(400) && world_.is_free(entity.home)) // the lane is reused at once
                 spawn(entity.home);
-        } else if (action == toggling) {
+        } else if (action == toggling && !(entity.paused && component == hp)) { // its slots stay as they are
             if (present)
                 world_.remove(entity.id, component);
             else
@@ -149,7 +182,7 @@ private:
         } else if (action == reinserting && present) {
             world_.insert(entity.id, component, random_.below(4));
             what = "loses and gains a component";
-        } else if (action == moving) {
+        } else if (action == moving && !entity.paused) {
             const int chunk = random_.below(home_chunk_count);
             if (const int lane = free_lane(chunk); lane >= 0) {
                 world_.move(entity.id, {chunk, lane});
@@ -163,10 +196,12 @@ private:
     }
 
     Random& random_;
+    Random masks_; // of its own
     Simulation& simulation_;
     World& world_;
     const Setting& setting_;
     Odds odds_;
+    int mask_chance_, pause_chance_;
 };
 
 } // namespace
@@ -191,7 +226,7 @@ Outcome run_seed(std::uint64_t seed, Rules rules, Variants variants, bool tracin
 
     RandomEnvironment environment(random, odds);
     Simulation simulation(setting, environment, tracing);
-    Director director(random, simulation, setting, odds);
+    Director director(random, seed, simulation, setting, odds);
     Outcome outcome;
     try {
         Tick quiet = 0; // ticks for which all has been well

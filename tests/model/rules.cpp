@@ -51,6 +51,23 @@ const RuleInfo rule_table[rule_count] = {
     {Rule::split_rebound, "split-rebound", "struct-split: changes of occupants since the acked tick are not looked up",
      Proof::fails, none, 600, ""},
     {Rule::split_private, "split-private", "struct-split: private changes of visibility are not recorded", Proof::fails, none, 600, ""},
+    {Rule::mask_encode, "mask-encode", "a section has the components that the client does not see", Proof::fails, none, 400, ""},
+    {Rule::mask_baseline, "mask-baseline", "a section is encoded against what the client does not see", Proof::fails, none, 400, ""},
+    {Rule::mask_private, "mask-private", "a change of what a client sees of an entity is sent as a change of values", Proof::fails, none,
+     400, ""},
+    {Rule::mask_struct, "mask-struct", "an ack from before a change of what a client sees takes the lane out of limbo", Proof::fails, none,
+     2000, ""},
+    {Rule::mask_quiet, "mask-quiet", "what a client does not see counts as changed for it", Proof::efficiency, none, 1000,
+     "such lanes are sent without need, and say only that something has changed"},
+    {Rule::kept_hold, "kept-hold", "a client takes a hidden component away that it is told to keep", Proof::fails, none, 400, ""},
+    {Rule::kept_compare, "kept-compare", "the first full state of a lane that kept a component is compared with the state before",
+     Proof::fails, none, 2000, ""},
+    {Rule::kept_blind, "kept-blind", "a client is told to keep what the entity has, not what its rule says", Proof::fails, none, 400, ""},
+    {Rule::pause_value, "pause-value", "a paused entity is captured", Proof::fails, none, 400, ""},
+    {Rule::pause_sight, "pause-sight", "a paused entity is hidden from those that see it", Proof::fails, none, 400, ""},
+    {Rule::pause_nobody_else, "pause-nobody-else", "a paused entity is shown to those that come into its sight", Proof::fails, none, 400,
+     ""},
+    {Rule::pause_lane, "pause-lane", "the lane of an entity that ended while it was paused is free at once", Proof::fails, none, 400, ""},
 };
 
 const RuleInfo* find_rule(std::string_view name) {

@@ -42,6 +42,18 @@ enum class Rule : std::uint8_t {
     r14_serve,
     split_rebound,
     split_private,
+    mask_encode,
+    mask_baseline,
+    mask_private,
+    mask_struct,
+    mask_quiet,
+    kept_hold,
+    kept_compare,
+    kept_blind,
+    pause_value,
+    pause_sight,
+    pause_nobody_else,
+    pause_lane,
     count
 };
 constexpr int rule_count = int(Rule::count);

@@ -14,7 +14,17 @@ Server::Server(Context context, const World& world) : context_(context), world_(
 
 Mask Server::unacked(int client, int chunk) const {
     const ChunkView& view = clients_[client].chunks[chunk];
-    return (view.limbo | mirrors_[chunk].changed(view.baseline, tick_)) & view.known;
+    return (view.limbo | changed(view, mirrors_[chunk], view.baseline, tick_)) & view.known;
+}
+
+/// As far as the client sees it. A lane of which it saw something else at `after` is in limbo.
+Mask Server::changed(const ChunkView& view, const Mirror& mirror, Tick after, Tick until) const {
+    std::array<Mask, 2> unseen{};
+    for (int lane = 0; lane < lane_count && context_.rules(Rule::mask_quiet); ++lane)
+        for (int i = 0; i < 2; ++i)
+            if (has(view.unseen[lane], i))
+                unseen[i] |= bit(lane);
+    return mirror.changed(after, until, unseen);
 }
 
 void Server::run_tick(Tick tick, std::vector<Outgoing>& out) {
@@ -24,7 +34,7 @@ void Server::run_tick(Tick tick, std::vector<Outgoing>& out) {
     for (int chunk = 0; chunk < context_.setting.chunks(); ++chunk) {
         Lanes lanes;
         for (int lane = 0; lane < lane_count; ++lane)
-            lanes[lane] = world_.lane_value(chunk, lane);
+            lanes[lane] = world_.lane_value(chunk, lane, !context_.rules(Rule::pause_value));
         captured[chunk] = mirrors_[chunk].capture(tick, lanes);
     }
     for (int client = 0; client < context_.setting.clients; ++client) {
@@ -52,12 +62,26 @@ void Server::run_tick(Tick tick, std::vector<Outgoing>& out) {
 void Server::update_interest(int client, int chunk, Mirror::Captured captured) {
     ChunkView& view = clients_[client].chunks[chunk];
     const Mirror& mirror = mirrors_[chunk];
-    const Mask visible = world_.visible(client, chunk);
-    const Mask difference = view.visible ^ visible;
+    const Mask paused = world_.paused(chunk);
+    Mask visible = world_.visible(client, chunk);
+    if (context_.rules(Rule::pause_sight))
+        visible |= view.visible & paused;
+    if (context_.rules(Rule::pause_nobody_else))
+        visible &= view.visible | ~paused;
+    Mask remasked = 0;
+    for (int lane = 0; lane < lane_count; ++lane) {
+        const Mask unseen = world_.unseen(client, chunk, lane), kept = world_.kept(client, chunk, lane);
+        if (has(visible & view.visible, lane) && (view.unseen[lane] != unseen || view.kept[lane] != kept))
+            remasked |= bit(lane);
+        view.unseen[lane] = unseen;
+        view.kept[lane] = kept;
+    }
+    const Mask moved = view.visible ^ visible;
+    const Mask difference = moved | (context_.rules(Rule::mask_private) ? remasked : 0);
     const bool split = context_.variants(Variant::struct_split);
 
     // What a server that skips idle chunks would look at in this tick.
-    const bool visited = captured.dirty || difference || (view.pending & view.known) || (visible & ~view.known);
+    const bool visited = captured.dirty || difference || remasked || (view.pending & view.known) || (visible & ~view.known);
     if (visited && context_.variants(Variant::lazy_promote))
         promote(view, mirror);
 
@@ -67,6 +91,8 @@ void Server::update_interest(int client, int chunk, Mirror::Captured captured) {
     Mask stamped = structural;
     if (!context_.rules(Rule::r4_struct_gain))
         stamped &= ~(visible & ~view.visible);
+    if (!context_.rules(Rule::mask_struct))
+        stamped &= ~(remasked & ~(moved | rebound));
     if (split) // changes of occupants are in the mirror's ring; only what no other client shares is kept here
         stamped &= context_.rules(Rule::split_private) ? ~captured.rebound : 0;
     if (context_.variants(Variant::withdraw)) {
@@ -78,7 +104,7 @@ void Server::update_interest(int client, int chunk, Mirror::Captured captured) {
     }
     view.visible = visible;
     view.limbo |= structural & view.known;
-    view.pending |= (structural | captured.dirty) & view.known;
+    view.pending |= (structural | captured.dirty | remasked) & view.known;
 
     if (!context_.variants(Variant::lazy_promote) && context_.rules(Rule::r4_promote) && !unacked(client, chunk))
         view.baseline = tick_;
@@ -96,7 +122,7 @@ void Server::withdraw(int client, int chunk, Mask lanes) {
 
 /// R4, done lazily: until this tick's changes, nothing that the client knows had changed since its baseline.
 void Server::promote(ChunkView& view, const Mirror& mirror) const {
-    if (context_.rules(Rule::r4_promote) && !((view.limbo | mirror.changed(view.baseline, tick_ - 1)) & view.known))
+    if (context_.rules(Rule::r4_promote) && !((view.limbo | changed(view, mirror, view.baseline, tick_ - 1)) & view.known))
         view.baseline = std::max(view.baseline, tick_ - 1);
 }
 
@@ -127,7 +153,7 @@ bool Server::unconfirmed(int client, Slot slot) const {
 Server::Group Server::travelling_with(int client, Slot slot) const {
     Group group{slot};
     const auto join = [&](NetId id) {
-        const Entity* entity = id ? world_.find(id) : nullptr;
+        const Entity* entity = id ? world_.find_told(id) : nullptr;
         if (!entity)
             return;
         for (const Slot other : {entity->home, entity->side})
@@ -223,8 +249,18 @@ void Server::flush(int client, const Draft& draft, std::vector<Outgoing>& out) {
         Outgoing sent{client, {state.next_message_id++, tick_, state.settled, {}}};
         Record record{sent.message.id, tick_, {}};
         for (const Draft::Entry& entry : draft.entries) {
-            Section section = mirrors_[entry.chunk].encode(entry.chunk, entry.baseline, entry.mask);
+            const Mirror& mirror = mirrors_[entry.chunk];
+            Section section = mirror.encode(entry.chunk, entry.baseline, entry.mask, [&](int lane, const LaneValue& value) {
+                return world_.seen_of(client, entry.chunk, lane, value);
+            });
             section.gone = entry.gone;
+            for (int lane = 0; lane < lane_count; ++lane)
+                if (section.limbo() && has(section.mask, lane)) {
+                    section.kept[lane] = state.chunks[entry.chunk].kept[lane];
+                    for (int i = 0; i < 2 && !context_.rules(Rule::kept_blind); ++i)
+                        if (!mirror.newest().lanes[lane].cells[i].present)
+                            section.kept[lane] &= ~bit(i);
+                }
             record.parts.push_back({entry.chunk, entry.mask | entry.gone});
             context_.trace.line("send    c%d m%d chunk %d base %d lanes %s gone %s", client, sent.message.id, entry.chunk, entry.baseline,
                                 lanes_text(section.mask).c_str(), lanes_text(entry.gone).c_str());
@@ -349,12 +385,12 @@ void Server::ack_part(ChunkView& view, const Mirror& mirror, Tick sent, Mask mas
     usable &= ~gone;
 
     if (sent <= view.baseline) {
-        view.limbo &= ~(usable & ~mirror.changed(sent, view.baseline));
+        view.limbo &= ~(usable & ~changed(view, mirror, sent, view.baseline));
         return;
     }
-    const Mask changed = mirror.changed(view.baseline, sent);
-    const Mask stranded = view.known & ~view.limbo & ~mask & changed;
-    const Mask gained = usable & (view.limbo | changed);
+    const Mask since = changed(view, mirror, view.baseline, sent);
+    const Mask stranded = view.known & ~view.limbo & ~mask & since;
+    const Mask gained = usable & (view.limbo | since);
     const bool ends = context_.variants(Variant::held_back_end);
     if (context_.rules(Rule::r4_strand) && count(gained) < count(stranded) && !(ends && sent - view.baseline > held_back_ticks_max)) {
         ++context_.counters.held_back;
@@ -362,7 +398,7 @@ void Server::ack_part(ChunkView& view, const Mirror& mirror, Tick sent, Mask mas
             view.pending |= gained; // this ack will not be heard again
         return;
     }
-    view.limbo = view.known & ~((view.known & ~view.limbo & ~mask & ~changed) | usable);
+    view.limbo = view.known & ~((view.known & ~view.limbo & ~mask & ~since) | usable);
     view.baseline = sent;
 }
 

@@ -15,6 +15,7 @@ struct ChunkView {
     Mask pending = 0; // known lanes to send
     Tick baseline = 0;
     Tick struct_tick = 0;  // the last structural change
+    std::array<Mask, lane_count> unseen{}, kept{}; // components of the visible lanes
     Mask struct_lanes = 0; // struct-split: lanes with a private change that an unresolved record may predate
 };
 
@@ -58,6 +59,7 @@ public:
 private:
     // interest
     void update_interest(int client, int chunk, Mirror::Captured captured);
+    Mask changed(const ChunkView& view, const Mirror& mirror, Tick after, Tick until) const;
     void promote(ChunkView& view, const Mirror& mirror) const;
     void revive(int client, int chunk);
     bool in_flight(const ClientView& client, int chunk) const;

@@ -53,11 +53,28 @@ void Simulation::end_tick() {
         truth_.record(client, tick_, world_.seen_by(client));
     std::vector<Outgoing> sent;
     server_.run_tick(tick_, sent);
+    world_.end_tick();
+    release_left_behind();
     for (Outgoing& out : sent)
         network_.send(tick_, {0, out.client, Direction::to_client, std::move(out.message), {}});
     for (const Client& client : clients_)
         if (Acks acks = client.acks(tick_); !acks.empty())
             network_.send(tick_, {0, client.index(), Direction::to_server, {}, std::move(acks)});
+}
+
+/// Lanes of what ended while it was paused are free once no client knows them.
+void Simulation::release_left_behind() {
+    std::vector<NetId> free;
+    for (const Entity& entity : world_.left_behind()) {
+        bool known = !context_.rules(Rule::pause_lane);
+        for (int client = 0; client < setting_.clients; ++client)
+            for (const Slot slot : {entity.home, entity.side})
+                known |= slot && has(server_.view(client).chunks[slot.chunk].known, slot.lane);
+        if (!known)
+            free.push_back(entity.id);
+    }
+    for (const NetId id : free)
+        world_.release_left_behind(id);
 }
 
 std::string Simulation::difference() const {

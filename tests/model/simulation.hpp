@@ -32,6 +32,7 @@ public:
 private:
     void begin_tick();
     void end_tick();
+    void release_left_behind();
 
     Setting setting_;
     Counters counters_;

@@ -48,10 +48,13 @@ Seen& find_or_add(SeenWorld& world, NetId id) {
     return *at;
 }
 
-bool same_on_wire(const SeenWorld& a, const SeenWorld& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Seen& x, const Seen& y) {
+bool same_on_wire(const SeenWorld& shown, const SeenWorld& truth) {
+    return std::equal(shown.begin(), shown.end(), truth.begin(), truth.end(), [](Seen x, Seen y) {
         if (x.id != y.id || x.has != y.has)
             return false;
+        for (int i = 0; i < component_count(Scope::home); ++i)
+            if (has(y.kept, i))
+                x.slots[0].cells[i] = y.slots[0].cells[i] = {};
         for (int scope = 0; scope < scope_count; ++scope)
             if (x.has[scope] && !same_on_wire(x.slots[scope], y.slots[scope]))
                 return false;

@@ -88,6 +88,8 @@ struct Section {
     Tick baseline = no_baseline;
     Mask mask = 0; // lanes in the payload
     Mask gone = 0; // private: lanes that hold nothing for this client (R2)
+    /// Of a limbo section, by lane: components that the client does not see, and keeps as it has them.
+    std::array<Mask, lane_count> kept{};
     std::array<LanePayload, lane_count> lanes{};
     bool limbo() const { return baseline == no_baseline; }
 };
@@ -111,11 +113,14 @@ struct Seen {
     NetId id;
     std::array<bool, scope_count> has{};
     std::array<LaneValue, scope_count> slots{};
+    Slot home;     // out of band
+    Mask kept = 0; // of a truth: components of home that are hidden from the client, and that it keeps if it has them
 };
 using SeenWorld = std::vector<Seen>;
 const Seen* find(const SeenWorld& world, NetId id);
 Seen& find_or_add(SeenWorld& world, NetId id);
-bool same_on_wire(const SeenWorld& a, const SeenWorld& b);
+/// Whether it shows what it should, but for what it keeps.
+bool same_on_wire(const SeenWorld& shown, const SeenWorld& truth);
 std::string text(const SeenWorld& world);
 
 } // namespace model
