@@ -443,6 +443,7 @@ Error Server::set_userdata(Bytes data) {
     const u32 bytes = static_cast<u32>(data.size());
     if (header_bytes(bytes) - state_header_bytes + packet_bytes_min > state_->message_bytes)
         return Error::too_large;
+    state_->userdata.reserve(userdata_bytes_max); // once
     state_->userdata.clear();
     state_->userdata.append(data.data(), bytes);
     if (state_->error == Error::none)

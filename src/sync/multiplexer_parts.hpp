@@ -52,6 +52,9 @@ inline Error read_control(Bytes message, Control& control) {
     return Error::none;
 }
 
+/// Room that is made at first, so that what rests, and says a packet's worth at most a tick, needs no more.
+inline constexpr u32 first_bytes = 2048, first_events = 16;
+
 /// Messages one behind the other, each behind a head. Memory stays.
 class ByteQueue {
 public:
@@ -105,7 +108,8 @@ private:
     };
     static constexpr u32 head_bytes = sizeof(Head);
     void grow(u32 needed) {
-        const u32 capacity = needed > capacity_ * 2 ? needed : capacity_ * 2;
+        const u32 least = capacity_ > 0 ? capacity_ * 2 : first_bytes;
+        const u32 capacity = needed > least ? needed : least;
         auto* const data = static_cast<std::byte*>(allocator_.allocate(capacity, alignof(std::max_align_t)));
         if (size_ > 0)
             std::memcpy(data, data_, size_);
@@ -183,6 +187,8 @@ public:
         if (needed > limit)
             return false;
         used = static_cast<u32>(needed);
+        events_.reserve(first_events);
+        bytes_.reserve(first_bytes);
         events_.push_back({Kind::message, channel, who, static_cast<u32>(bytes_.size()), static_cast<u32>(message.size())});
         bytes_.append(message.data(), message.size());
         return true;

@@ -677,8 +677,7 @@ void Simulation::heal() {
             // Before that, a chunk that has waited for a viewer may get one.
             if (was_quiet && dirty_chunks_)
                 failure_.report("a still world has dirty chunks");
-            // Userdata take turns in their sizes, and a multiplexer's buffer grows with the largest so far.
-            if (quiet > 16 && !(plan_.userdata && worlds_) && allocations_.load() != allocations && !heard())
+            if (quiet > 16 && allocations_.load() != allocations && !heard())
                 failure_.report("an idle tick took memory");
             if (quiet == 24) {
                 outcome_.heal_ticks = healing - quiet + 1;
