@@ -17,6 +17,8 @@ namespace {
 // them cost a quarter of the encode stage; opaque bytes may pay early.
 constexpr u32 zstd_body_bytes_min = 320, zstd_opaque_bytes_min = 48;
 
+constexpr BlockHeader all_with_counter_0{.present = ~u64{0}};
+
 // number(length_bits) of docs/wire.md.
 [[gnu::always_inline]] inline void put_number(BitWriter& writer, u64 value, u32 length_bits) {
     const u32 length = static_cast<u32>(std::bit_width(value));
@@ -214,8 +216,12 @@ private:
     u32 values_only(u32 first) const {
         const auto alike = [&](u32 c) {
             const BlockHeader& now = input_.current.headers[c];
-            return (lanes_.mask & ~now.present) == 0 &&
-                   (full_ ? (lanes_.mask & (now.counter[0] | now.counter[1])) == 0 : input_.baseline->headers[c] == &now);
+            const BlockHeader& before = full_ ? all_with_counter_0 : *input_.baseline->headers[c];
+            // Another header most often differs at other lanes only.
+            const u64 differing = &before == &now ? 0
+                                                  : (now.present ^ before.present) | (now.counter[0] ^ before.counter[0]) |
+                                                        (now.counter[1] ^ before.counter[1]);
+            return (lanes_.mask & (differing | ~now.present)) == 0;
         };
         u32 c = first;
         while (c < layout_.component_count && (layout_.in_groups >> c & 1) != 0 && alike(c))
