@@ -171,6 +171,9 @@ void withdraw(ClientState& client, const Array<WorkerState::ChunkLanes>& withdra
         return;
     const u32 first = client.records[client.oldest_message & (client.records.size() - 1)].first;
     prefetch_sections(client, first, client.next_section - first);
+    u64 places = 0; // bit i: of a chunk whose number is i modulo 64; most sections are of no such chunk
+    for (const WorkerState::ChunkLanes& entry : withdrawn)
+        places |= u64(1) << entry.chunk % 64;
     for (u32 message = client.oldest_message; message != client.next_message; ++message) {
         const MessageRecord& record = client.records[message & (client.records.size() - 1)];
         if (record.state == record_free)
@@ -178,6 +181,8 @@ void withdraw(ClientState& client, const Array<WorkerState::ChunkLanes>& withdra
         u32 at = 0; // both lists ascend by chunk
         for (u32 i = 0; i < record.count; ++i) {
             SectionRecord& section = client.sections[(record.first + i) & (client.sections.size() - 1)];
+            if (!(places >> section.chunk % 64 & 1)) [[likely]]
+                continue;
             while (at < withdrawn.size() && withdrawn[at].chunk < section.chunk)
                 ++at;
             if (at == withdrawn.size())

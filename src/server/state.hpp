@@ -93,12 +93,13 @@ enum class Admission : u8 { none, waiting, accepted };
 
 struct alignas(64) ClientState {
     explicit ClientState(Allocator a)
-        : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), listed(a), lasting(a), priorities(a), masks(a), typed(a),
+        : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), listed(a), priorities(a), lasting(a), masks(a), typed(a),
           backlog{ItemQueue(a), ItemQueue(a)} {}
     ClientState(ClientState&&) = default;
     ClientState& operator=(ClientState&&) = default;
 
-    // What acks, plan and assemble read of a client that rests, in one line (plan counts its chunks, too).
+    // The first hot_bytes are what every tick looks at, the first line of them what acks, plan and assemble read of a client that rests
+    // (plan counts its chunks, too).
     bool connected = false;
     bool joined = false;         // hello accepted
     bool attention = true;       // something may be unsent although no chunk changed
@@ -121,37 +122,38 @@ struct alignas(64) ClientState {
     u32 next_section = 0;
     u32 first_unheard = 0;       // none from here on has been acknowledged
     u32 tick_messages = 0, tick_sections = 0; // sent in the last tick
+    i32 round_trip_eighths = 32; // smoothed, in 1/8 ticks
+    i32 tokens = 0;              // byte budget, in 1/16
     // view
     Entity focus;
     bool has_focus = false;
     bool has_point = false;
-    i32 point[2] = {0, 0};
-    i32 radius = 0;            // steps
     bool view_changed = false; // follow/look_at/hide/show/.../set_layers since the last interest stage
     bool held_valid = false;
     bool shows_listed_only = false; // hide_all
-    i32 held[2] = {0, 0}; // the held view position
+    i32 point[2] = {0, 0};
+    i32 radius = 0;         // steps
+    i32 held[2] = {0, 0};   // the held view position
     i32 now[2] = {0, 0};
     Array<ClientChunk> chunks; // ascending by chunk number
     // in flight: rings of powers of two
     Array<MessageRecord> records;
     Array<SectionRecord> sections;
-    i32 round_trip_eighths = 32; // smoothed, in 1/8 ticks
     u32 ordered_in_flight = 0, ordered_window = ordered_window_first; // messages of state on the Ordered channel
     // this tick
     Array<Send> sends;
     Array<AckBlock> acks; // inbox, filled by receive, emptied by the acks stage
     Array<UnappliedSection> unapplied;
     EntityList listed;     // those hidden, or, after hide_all, those shown
-    LastingList lasting;   // those that it may have
     EntityList priorities; // those with a priority for this client: log2 of their periods
+    static constexpr u32 hot_bytes = 512;
+    LastingList lasting;   // those that it may have
     LaneMasks masks;       // visible lanes of which it sees other components than most
     u64 layers = 0;        // for VisibleTo and ScopedTo
     u32 connection = 0;    // running number of this connection, for OwnedBy
-    i32 tokens = 0;       // byte budget, in 1/16 ...
-    Tick budget_tick = 0; // ... as of this tick
+    Tick budget_tick = 0;  // of which `tokens` is
     bool budget_tick_known = false;
-    u64 hash = 0;   // of the state at hash_tick
+    u64 hash = 0;          // of the state at hash_tick
     // typed messages: it gets those from `joined_sequence` on (independent ones: connected_sequence) and before left_sequence
     u64 connected_sequence = 0, joined_sequence = 0, left_sequence = ~u64(0);
     Array<u32> typed;     // of this tick, those to it alone, to a group, or of departed entities
@@ -506,7 +508,7 @@ inline void promote_baseline(const ClientState& client, ClientChunk& view, const
 /// is known only once they are there.
 inline void prefetch_clients(const Array<ClientState>& clients, u32 id, u32 end) {
     if (id + 2 < end)
-        for (std::size_t byte = 0; byte < sizeof(ClientState); byte += 64)
+        for (u32 byte = 0; byte < ClientState::hot_bytes; byte += 64)
             detail::prefetch_write(reinterpret_cast<const std::byte*>(&clients[id + 2]) + byte);
     if (id + 1 < end) {
         const Array<ClientChunk>& chunks = clients[id + 1].chunks;
