@@ -195,6 +195,56 @@ TEST_SUITE("client") {
         CHECK(net.shown(e) == made);
         CHECK(net.there.get<Link>(net.shown(holder))->target == made);
     }
+    TEST_CASE("signatures: what a scope lets clients keep is the server's, never what the game made") {
+        for (const Lifetime lifetime : {Lifetime::while_visible, Lifetime::after_first, Lifetime::always}) {
+            const bool at_once = lifetime == Lifetime::always;
+            CAPTURE(static_cast<int>(lifetime));
+            Net net;
+            const Entity made = net.there.spawn(of(5), Health{99, true}, Name{"foreseen"}, Shot{3});
+            const Entity e = net.world.spawn(of(5), Health{1, false}, Speed{2, 0}, Replicated{});
+            net.world.add<ScopedTo>(e, ScopedTo(Scope::of<Health, Name, Rank>(), {.any_of = 2}, lifetime));
+            net.settle();
+            REQUIRE(net.shown(e) == made);
+            const auto hp = [&] { return net.there.has<Health>(made) ? net.there.get<Health>(made)->hp : -1; };
+            CHECK(hp() == (at_once ? 1 : -1));      // not 99
+            CHECK_FALSE(net.there.has<Name>(made)); // the server's has none
+            CHECK(net.there.get<Speed>(made)->x == 2);
+            CHECK(net.there.get<Shot>(made)->number == 3);
+            CHECK(net.peer.client->frozen<Health>(made) == at_once);
+            net.server.view(net.peer.id).set_layers(2);
+            net.settle();
+            CHECK(hp() == 1);
+            net.server.view(net.peer.id).set_layers(0); // what is the server's is kept
+            net.settle();
+            CHECK(hp() == (lifetime == Lifetime::while_visible ? -1 : 1));
+            net.world.mut<Health>(e)->hp = 2;
+            net.world.add<Name>(e, Name{"late"});
+            net.settle();
+            CHECK(hp() == (lifetime == Lifetime::while_visible ? -1 : 1));
+            CHECK_FALSE(net.there.has<Name>(made));
+        }
+    }
+    TEST_CASE("signatures: beside lanes that are kept, an adopted entity is not taken for one of them") {
+        Net net;
+        const auto hide = [&](Entity e) {
+            net.world.add<ScopedTo>(e, ScopedTo(Scope::of<Health>(), {.any_of = 2}, Lifetime::after_first));
+        };
+        net.server.view(net.peer.id).set_layers(2);
+        const Entity known = net.world.spawn(Health{1, false}, Replicated{});
+        hide(known);
+        net.settle();
+        net.server.view(net.peer.id).set_layers(0);
+        net.settle();
+        REQUIRE(net.peer.client->frozen<Health>(net.shown(known)));
+        const Entity made = net.there.spawn(of(5), Health{99, true});
+        const Entity e = net.world.spawn(of(5), Health{5, false}, Replicated{}); // in the same chunk
+        hide(e);
+        net.world.mut<Health>(known)->hp = 7;
+        net.settle();
+        REQUIRE(net.shown(e) == made);
+        CHECK_FALSE(net.there.has<Health>(made));
+        CHECK(net.there.get<Health>(net.shown(known))->hp == 1);
+    }
     TEST_CASE("signatures: of several with one signature the oldest is taken, further ones later") {
         Net net;
         const Entity former[] = {net.there.spawn(of(1)), net.there.spawn(of(2))};
