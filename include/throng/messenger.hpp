@@ -1,6 +1,6 @@
 #pragma once
-// Typed messages in any set-up: the same game code sends and receives on a dedicated server, a listen server (whose own player has no
-// connection), a client, and in single player without any connection.
+// Typed messages, and changes that are sent as diffs, in any set-up: the same game code runs on a dedicated server, a listen server (whose
+// own player has no connection), a client, and in single player without any connection.
 //
 //     throng::Messenger messages(protocol, {.server = &server, .local_player = true}); // a listen server
 //     messages.set_server_handlers(throng::handlers<Attack>(game));                    // what players send
@@ -21,12 +21,13 @@ struct MessengerConfig {
     bool local_player = false;      // somebody plays in this process without a connection: listen server, single player
     u64 local_layers = ~u64(0); // that the local player is on
     u32 local_bytes_max = 1u << 20; // messages that wait for dispatch(), as objects
+    World* world = nullptr;         // single player: the world whose components apply_diff changes; with a server it is the server's
     Allocator allocator = default_allocator();
 };
 
 class Messenger {
 public:
-    /// Protocol (finished), server and client outlive it.
+    /// Protocol (finished), server, client and world outlive it.
     Messenger(const Protocol& protocol, const MessengerConfig& config);
     ~Messenger();
     Messenger(const Messenger&) = delete;
@@ -54,6 +55,18 @@ public:
     Error to_clients(const To& to, const T& message) {
         return send_down(to, message_type_id<T>(), &message);
     }
+    /// Server::apply_diff in any set-up: with a server it is that, in single player the Op is done to the component, which is marked
+    /// changed, with the same errors. no_connection: a client, and nothing changes: what is the server's comes from the server. (What a
+    /// client foresees it does by the function that was registered.) bad_value: single player without MessengerConfig::world.
+    template <class T, class Op>
+    Error apply_diff(Entity entity, const Op& op) {
+        return apply_op(component_id<T>(), entity, &detail::op_type<Op>, &op);
+    }
+    /// The same of Server::apply_resource_diff.
+    template <class T, class Op>
+    Error apply_resource_diff(const Op& op) {
+        return apply_op(component_id<ResourceValue<T>>(), {}, &detail::op_type<Op>, &op);
+    }
     /// Calls the handlers of messages that stayed in this process, in the order of sending. What handlers send locally meanwhile comes
     /// with the next call. Returns the number handled. Remote ones are handled in Server::receive and Client::receive.
     u32 dispatch();
@@ -61,6 +74,7 @@ public:
 private:
     Error send_up(u16 type, const void* message, bool shared);
     Error send_down(const To& to, u16 type, const void* message);
+    Error apply_op(ComponentId component, Entity entity, const void* op_type, const void* op);
     struct Impl;
     Impl* impl_;
 };

@@ -1,12 +1,13 @@
 #include "throng/messenger.hpp"
 #include "src/events/local_messages.hpp"
+#include "src/registry/op_apply.hpp"
 #include <algorithm>
 
 namespace throng {
 
 struct Messenger::Impl {
     Impl(const Protocol& p, const MessengerConfig& c)
-        : table(p.messages()), config(c), to_server(table, Route::to_server, c.allocator),
+        : protocol(p), table(p.messages()), config(c), to_server(table, Route::to_server, c.allocator),
           to_client(table, Route::to_client, c.allocator), queues{{table, c.local_bytes_max, c.allocator},
                                                                   {table, c.local_bytes_max, c.allocator}},
           body(c.allocator) {}
@@ -37,6 +38,7 @@ struct Messenger::Impl {
         }
     }
 
+    const Protocol& protocol;
     const MessageTable& table;
     MessengerConfig config;
     Dispatcher to_server, to_client; // of local messages
@@ -95,6 +97,18 @@ Error Messenger::send_down(const To& to, u16 type, const void* message) {
     if (impl.reaches_local(to))
         return impl.add_local(*layout, Route::to_client, message);
     return !impl.config.server && to.kind == To::Kind::client ? Error::no_connection : Error::none;
+}
+
+Error Messenger::apply_op(ComponentId component, Entity entity, const void* op_type, const void* op) {
+    const MessengerConfig& config = impl_->config;
+    if (config.client)
+        return Error::no_connection;
+    if (config.server)
+        return config.server->apply_op(component, entity, op_type, op);
+    if (!config.world)
+        return Error::bad_value;
+    const ComponentInfo* info = nullptr;
+    return throng::apply_op(*config.world, impl_->protocol.layout(), component, entity, op_type, op, info);
 }
 
 u32 Messenger::dispatch() {

@@ -1,6 +1,8 @@
 // Components of which changes are sent instead of the whole (OpaqueBuilder::diffs).
 #include "tests/conformance/rules_support.hpp"
 #include "tests/support/journal.hpp"
+#include "throng/changes.hpp"
+#include "throng/messenger.hpp"
 
 using namespace throng;
 using namespace conformance::state;
@@ -10,6 +12,17 @@ using throng_test::Line;
 namespace {
 
 constexpr u32 long_text = 1000;
+
+struct Saying { // a message
+    std::string text;
+};
+u32 write_saying(const void* message, std::span<std::byte> out) {
+    return throng_test::write_text(static_cast<const Saying*>(message)->text, out);
+}
+Error read_saying(void* message, std::span<const std::byte> in) {
+    static_cast<Saying*>(message)->text.assign(reinterpret_cast<const char*>(in.data()), in.size());
+    return Error::none;
+}
 
 struct Fixed {
     using immutable = void;
@@ -362,6 +375,99 @@ TEST_CASE("diff/what_the_client_does_is_undone") {
     net.settle();
     CHECK(text(net, kept.peer, kept.entity) == "none"); // as with any component that the game takes off
     CHECK(kept.received() < 60);
+}
+
+namespace {
+/// A game's rule, the same in each set-up: what is heard is written down.
+struct Scribe {
+    Messenger& messages;
+    Entity page;
+    std::vector<Error> errors;
+    void handle(const Saying& saying, const Sender&) {
+        errors.push_back(messages.apply_diff<Journal>(page, Line{saying.text}));
+        errors.push_back(messages.apply_resource_diff<Journal>(Line{saying.text}));
+    }
+    bool good() const { return errors.size() == 2 && errors[0] == Error::none && errors[1] == Error::none; }
+};
+} // namespace
+
+TEST_CASE("diff/four_set_ups") {
+    const auto registrations = [](Protocol& p) {
+        throng_test::journal(p);
+        p.resource<Journal>("log", 2000, OpaqueFunctions{throng_test::write_journal, throng_test::read_journal})
+            .diffs(throng_test::write_line, throng_test::read_line, throng_test::put_line);
+        p.message<Saying>("saying", {.route = Route::to_server}).rest(write_saying, read_saying);
+    };
+    const auto prepare = [](World& world) {
+        world.resources().emplace<Journal>(Journal{std::string(long_text, '.')});
+        return world.spawn(Journal{std::string(long_text, '-')}, Replicated{});
+    };
+    const auto check = [](const World& world, Entity page, const std::string& line) {
+        REQUIRE(world.get<Journal>(page));
+        CHECK(world.get<Journal>(page)->text == std::string(long_text, '-') + line);
+        REQUIRE(world.resources().get<Journal>());
+        CHECK(world.resources().get<Journal>()->text == std::string(long_text, '.') + line);
+    };
+    for (const bool local_player : {false, true}) { // a dedicated server, a listen server, and their clients
+        CAPTURE(local_player);
+        StateNet net = make_net(registrations);
+        auto& peer = net.join();
+        const Entity page = prepare(net.world);
+        net.agree();
+        Messenger host(*net.protocol, {.server = &net.server, .local_player = local_player});
+        Messenger guest(*net.protocol, {.client = peer.client.get()});
+        Scribe scribe{host, page, {}};
+        REQUIRE(host.set_server_handlers(handlers<Saying>(scribe)) == Error::none);
+        u64 bytes = journal_bytes(peer);
+        CHECK(guest.to_server(Saying{"from afar"}) == Error::none);
+        REQUIRE(net.until([&] { return !scribe.errors.empty(); }));
+        net.agree();
+        CHECK(scribe.good());
+        check(net.world, page, "from afar");
+        check(*peer.world, net.shown(peer, page), "from afar");
+        CHECK(journal_bytes(peer) - bytes < 60); // as a diff
+        CHECK(host.apply_diff<Journal>(net.world.create(), Line{"x"}) == Error::bad_value);
+
+        scribe.errors.clear();
+        CHECK(host.to_server(Saying{", at home"}) == (local_player ? Error::none : Error::no_connection));
+        host.dispatch();
+        CHECK(scribe.good() == local_player);
+        net.agree();
+        check(*peer.world, net.shown(peer, page), local_player ? "from afar, at home" : "from afar");
+
+        Scribe far{guest, net.shown(peer, page), {}}; // the same rule would change nothing on a client
+        far.handle(Saying{"nothing"}, {});
+        CHECK(far.errors == std::vector<Error>{Error::no_connection, Error::no_connection});
+        check(*peer.world, far.page, local_player ? "from afar, at home" : "from afar");
+    }
+    Protocol protocol; // single player
+    registrations(protocol);
+    REQUIRE(protocol.finish() == Error::none);
+    World world;
+    const Entity page = prepare(world);
+    ChangeReader<Journal> changes(world);
+    changes.each([](Entity, const Journal&) {});
+    const u32 version = world.resources().version<Journal>();
+    Messenger alone(protocol, {.local_player = true, .world = &world});
+    Scribe scribe{alone, page, {}};
+    REQUIRE(alone.set_server_handlers(handlers<Saying>(scribe)) == Error::none);
+    CHECK(alone.to_server(Saying{"alone"}) == Error::none);
+    CHECK(alone.dispatch() == 1);
+    CHECK(scribe.good());
+    check(world, page, "alone");
+    int changed = 0;
+    changes.each([&](Entity e, const Journal&) { changed += e == page; });
+    CHECK(changed == 1);
+    CHECK(world.resources().version<Journal>() != version);
+    CHECK(alone.apply_diff<Journal>(page, Line{std::string(2000, 'x')}) == Error::too_large); // what the function says
+    CHECK(alone.apply_diff<Journal>(world.create(), Line{"x"}) == Error::bad_value);
+    CHECK(alone.apply_diff<Health>(page, Line{"x"}) == Error::bad_value);
+    CHECK(alone.apply_diff<Journal>(page, Saying{"x"}) == Error::bad_value);
+    world.resources().remove<Journal>();
+    CHECK(alone.apply_resource_diff<Journal>(Line{"x"}) == Error::bad_value);
+    CHECK(world.get<Journal>(page)->text == std::string(long_text, '-') + "alone");
+    Messenger nowhere(protocol, {.local_player = true}); // whose world is not known
+    CHECK(nowhere.apply_diff<Journal>(page, Line{"x"}) == Error::bad_value);
 }
 
 TEST_CASE("diff/builds") {

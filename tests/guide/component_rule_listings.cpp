@@ -1,6 +1,7 @@
 // Listings of docs/guide.md: rules of components.
 #include "throng/client.hpp"
 #include "throng/loopback.hpp"
+#include "throng/messenger.hpp"
 #include "throng/server.hpp"
 #include <cstring>
 #include <doctest/doctest.h>
@@ -75,6 +76,14 @@ Error swap_item(Server& server, Entity chest, u16 slot, u32 item) {
     return server.apply_diff<Chest>(chest, Swap{slot, item}); // a few bytes on the wire, instead of hundreds
 }
 // [/diffs]
+// [diffs_anywhere]
+Error swap_anywhere(Messenger& messages, Entity chest, u16 slot, u32 item) {
+    return messages.apply_diff<Chest>(chest, Swap{slot, item});
+}
+Messenger alone(const Protocol& protocol, World& world) {
+    return Messenger(protocol, {.local_player = true, .world = &world}); // others: a server, a client
+}
+// [/diffs_anywhere]
 
 // [resource]
 struct Weather { float wind = 0; };
@@ -157,5 +166,15 @@ TEST_CASE("guide: rules of components") {
     CHECK(client_world.get<Chest>(there)->items == world.get<Chest>(e)->items);
     CHECK(client_world.get<Chest>(there)->items[499] == 8);
     CHECK(client.component_report<Chest>().opaque_bytes - whole < 20);
+
+    Messenger messages(protocol, {.server = &server});
+    CHECK(swap_anywhere(messages, e, 0, 9) == Error::none);
+    steps();
+    CHECK(client_world.get<Chest>(there)->items[0] == 9);
+    World single;
+    const Entity chest = single.spawn(Chest{{1, 2}});
+    Messenger no_server = alone(protocol, single);
+    CHECK(swap_anywhere(no_server, chest, 1, 5) == Error::none);
+    CHECK(single.get<Chest>(chest)->items == std::vector<u32>{1, 5});
 }
 } // namespace
