@@ -1,4 +1,5 @@
 // Listings of docs/guide.md: rules of components.
+#include "tests/guide/ticks.hpp"
 #include "throng/client.hpp"
 #include "throng/loopback.hpp"
 #include "throng/messenger.hpp"
@@ -127,15 +128,7 @@ TEST_CASE("guide: rules of components") {
     const ClientId id = network.connect();
     Client client(client_world, protocol, network.client(id));
     TimeUs now = 0;
-    const auto steps = [&] {
-        for (int i = 0; i < 10; ++i) {
-            now += 50'000;
-            server.receive(now);
-            server.tick(now);
-            REQUIRE(client.receive(now) == Error::none);
-            REQUIRE(client.send(now) == Error::none);
-        }
-    };
+    const auto steps = [&] { play(server, client, now, 10); };
     const Entity e = world.spawn(Velocity{1.234f, 0}, Mana{5}, Wizard{}, Origin{3}, Ammo{9}, Heat{20.5, {1}}, Replicated{});
     storm(world);
     steps();

@@ -1,4 +1,5 @@
 // Listings of docs/guide.md: typed messages.
+#include "tests/guide/ticks.hpp"
 #include "throng/loopback.hpp"
 #include "throng/messenger.hpp"
 #include <algorithm>
@@ -64,15 +65,7 @@ struct Game {
         delete client;
         delete server;
     }
-    void steps(int count) {
-        for (int i = 0; i < count; ++i) {
-            now += 50'000;
-            server->receive(now);
-            server->tick(now);
-            CHECK(client->receive(now) == Error::none);
-            CHECK(client->send(now) == Error::none);
-        }
-    }
+    void steps(int count) { play(*server, *client, now, count); }
     Protocol protocol;
     World world, client_world;
     LoopbackNetwork network;

@@ -1,4 +1,5 @@
 // Listings of docs/guide.md: protocol, server, client and the loopback network.
+#include "tests/guide/ticks.hpp"
 #include "throng/client.hpp"
 #include "throng/loopback.hpp"
 #include "throng/server.hpp"
@@ -66,15 +67,7 @@ struct Game {
         delete client;
         delete server;
     }
-    void steps(int count) {
-        for (int i = 0; i < count; ++i) {
-            now += 50'000;
-            server->receive(now);
-            server->tick(now);
-            CHECK(client->receive(now) == Error::none);
-            CHECK(client->send(now) == Error::none);
-        }
-    }
+    void steps(int count) { play(*server, *client, now, count); }
     Protocol protocol;
     World world, client_world;
     LoopbackNetwork network;
@@ -199,15 +192,7 @@ TEST_SUITE("guide") {
             CHECK(error == Error::none);
         }
         TimeUs now = 0;
-        const auto steps = [&] {
-            for (int i = 0; i < 5; ++i) {
-                now += 50'000;
-                server.receive(now);
-                server.tick(now);
-                CHECK(client.receive(now) == Error::none);
-                CHECK(client.send(now) == Error::none);
-            }
-        };
+        const auto steps = [&] { play(server, client, now, 5); };
         steps();
         REQUIRE(the_gate.asked == std::vector{id});
         CHECK(server.waiting(id));
@@ -415,12 +400,7 @@ TEST_SUITE("guide") {
         Client client(seen, protocol, network.client(network.connect({})));
         TimeUs now = 0;
         const auto steps = [&] {
-            for (int i = 0; i < 10; ++i) {
-                server.receive(now += 50'000);
-                server.tick(now);
-                CHECK(client.receive(now) == Error::none);
-                CHECK(client.send(now) == Error::none);
-            }
+            play(server, client, now, 10);
             return seen.entity_count();
         };
         CHECK(steps() == 1);
@@ -507,15 +487,7 @@ TEST_SUITE("guide") {
         config.on_despawn = [](void* context, Entity, NetId) { --static_cast<Screen*>(context)->shown; };
         Client client(client_world, protocol, network.client(id), config);
         // [/client]
-        auto steps = [&, now = TimeUs(0)](int count) mutable {
-            for (int i = 0; i < count; ++i) {
-                now += 50'000;
-                server.receive(now);
-                server.tick(now);
-                CHECK(client.receive(now) == Error::none);
-                CHECK(client.send(now) == Error::none);
-            }
-        };
+        auto steps = [&, now = TimeUs(0)](int count) mutable { play(server, client, now, count); };
         steps(10);
         CHECK(screen.shown == 1);
         steps(20); // the next heartbeat says what is settled
@@ -601,14 +573,7 @@ TEST_SUITE("guide") {
         const ClientId id = network.connect({});
         Client client(client_world, protocol, network.client(id));
         TimeUs now = 0;
-        const auto steps = [&] {
-            for (int i = 0; i < 10; ++i) {
-                server.receive(now += 50'000);
-                server.tick(now);
-                CHECK(client.receive(now) == Error::none);
-                CHECK(client.send(now) == Error::none);
-            }
-        };
+        const auto steps = [&] { play(server, client, now, 10); };
         steps();
         const u32 player = 3, input = 1007;
         // [made_ahead]

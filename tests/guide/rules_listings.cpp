@@ -1,4 +1,5 @@
 // Listings of docs/guide.md: rules of a client.
+#include "tests/guide/ticks.hpp"
 #include "throng/client.hpp"
 #include "throng/loopback.hpp"
 #include "throng/server.hpp"
@@ -50,15 +51,7 @@ TEST_SUITE("guide") {
         const ClientId id = network.connect();
         Client client(client_world, protocol, network.client(id), {.rules = &rules});
         const Entity player = world.spawn(Position{1, 2}, Body{}, Replicated{});
-        auto steps = [&, now = TimeUs(0)](int count) mutable {
-            for (int i = 0; i < count; ++i) {
-                now += 50'000;
-                server.receive(now);
-                server.tick(now);
-                CHECK(client.receive(now) == Error::none);
-                CHECK(client.send(now) == Error::none);
-            }
-        };
+        auto steps = [&, now = TimeUs(0)](int count) mutable { play(server, client, now, count); };
         steps(10);
         const Entity shown = client.entity(server.net_id(player));
         REQUIRE(client_world.has<Model>(shown));
