@@ -45,10 +45,7 @@ void complete_item(ServerState& state, OutMessage& message) {
     NetId ids[FieldList::fields_max];
     for (u32 r = 0; r < message.layout->reference_count; ++r) {
         const OutReference& reference = outbox.references[message.first_reference + r];
-        ids[r] = reference.id;
-        if (!ids[r])
-            if (state.place_of(reference.entity) != no_slot)
-                ids[r] = state.slot_of(reference.entity)->net_id;
+        ids[r] = reference.id ? reference.id : state.net_id_of(reference.entity);
         state.typed.null_references += reference.entity && !ids[r];
     }
     message.item = outbox.items.size();

@@ -255,7 +255,7 @@ struct Client::Impl final : ClientBackendSink {
     WaitingMessages waiting;
     ItemQueue outgoing[channel_count];
     Array<std::byte> typed_buffer; // a body, or a bundle
-    TimeUs now_us = 0;
+    TimeUs now_us = 0, joined_us = 0; // of the last call of receive; when the session began
     u64 spawns_at_release = 0; // when the waiting ones were last looked at
     Tick tick_at_release = 0;
 

@@ -106,6 +106,7 @@ Error Client::Impl::join(const Welcome& welcome) {
     newest_tick = settled_tick = welcome_tick = welcome.tick;
     cell_steps = welcome.cell_steps;
     connected = joined = true;
+    joined_us = now_us;
     return Error::none;
 }
 

@@ -1,5 +1,6 @@
 // Typed messages at the client. What arrives is delivered at once, or waits until the entities that it names are shown (R11).
 #include "src/client/client_impl.hpp"
+#include <algorithm>
 
 namespace throng {
 
@@ -88,7 +89,8 @@ void Client::Impl::release_waiting(bool expire) {
             deliver(item);
             return WaitingMessages::Verdict::remove;
         }
-        if (!expire || now_us - since_us < TimeUs(config.typed_wait_ms) * 1000)
+        // What has overtaken the welcome waits for it as long as it takes.
+        if (!expire || !joined || now_us - std::max(since_us, joined_us) < TimeUs(config.typed_wait_ms) * 1000)
             return WaitingMessages::Verdict::keep;
         ++stats.typed.dropped_wait;
         return WaitingMessages::Verdict::remove;

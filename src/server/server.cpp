@@ -378,8 +378,7 @@ View Server::view(ClientId client) {
 }
 
 NetId Server::net_id(Entity entity) const {
-    const Slot* const slot = state_->slot_of(entity);
-    return slot && (state_->place_of(entity) != no_slot || (slot->paused && slot->lasting)) ? slot->net_id : NetId{};
+    return state_->net_id_of(entity);
 }
 
 bool end_in_tick(ServerState& state, Entity entity) {

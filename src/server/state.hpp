@@ -413,6 +413,11 @@ struct ServerState {
         const Slot* slot = slot_of(entity);
         return !slot ? no_slot : slot->paused ? paused[entity.entity_idx].place : slot->place;
     }
+    /// A paused Lasting entity may have lost its lane, and clients still have it.
+    NetId net_id_of(Entity entity) const {
+        const Slot* slot = slot_of(entity);
+        return slot && (place_of(entity) != no_slot || (slot->paused && slot->lasting)) ? slot->net_id : NetId{};
+    }
     bool wide_cells() const;
     ClientTraffic& traffic(const ClientState& client) { return client_counts[static_cast<u32>(&client - clients.data())].traffic_at(tick); }
     bool denies(u32 component, u32 place) const {

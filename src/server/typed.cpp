@@ -141,6 +141,11 @@ void Server::drop_group(GroupId group) {
             membership_changed(*state_, member);
         found->members.clear();
         found->used = false;
+        for (OutMessage& message : state_->outbox.messages) // its id may be another's at the tick
+            if (message.target == To::Kind::group && message.who == group) {
+                message.target = To::Kind::client;
+                message.who = local_player; // nobody
+            }
     }
 }
 

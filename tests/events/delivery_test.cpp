@@ -51,6 +51,43 @@ TEST_SUITE("events") {
         CHECK(net.client_errors == 0);
     }
 
+    TEST_CASE("a group that is dropped before the tick takes its messages along, though another one gets its id") {
+        MessageWorld net;
+        auto& before = net.join();
+        auto& after = net.join();
+        const GroupId group = net.server.make_group();
+        net.server.add_to_group(group, before.id);
+        CHECK(net.server.send_message(To::group(group), Hit{{}, 1}) == Error::none);
+        net.server.drop_group(group);
+        REQUIRE(net.server.make_group() == group);
+        net.server.add_to_group(group, after.id);
+        CHECK(net.server.send_message(To::group(group), Hit{{}, 2}) == Error::none);
+        net.steps(2);
+        CHECK(before.ear.count("hit") == 0);
+        CHECK(after.ear.values("hit") == Values{2});
+    }
+
+    TEST_CASE("a message that overtakes the welcome waits for it, however long that takes") {
+        MessageWorldOptions options;
+        options.client.typed_wait_ms = 500;
+        MessageWorld net(options);
+        const ScriptStep late_welcome{0, ScriptAction::delay, 2'000'000};
+        LinkConfig down;
+        down.script = {&late_welcome, 1};
+        auto& peer = net.connect(down, {});
+        REQUIRE(net.until([&] { return net.server.joined(peer.id); }));
+        const Entity e = net.spawn();
+        CHECK(net.server.send_message(To::all(), Rumour{{}, 1}) == Error::none);
+        CHECK(net.server.send_message(To::all(), Rumour{e, 2}) == Error::none);
+        net.steps(20);
+        CHECK_FALSE(peer.client->joined());
+        CHECK(peer.client->stats().typed.waited == 2);
+        REQUIRE(net.until([&] { return peer.client->joined(); }));
+        net.steps(3);
+        CHECK(peer.ear.values("rumour") == Values{1, 2});
+        CHECK(peer.client->stats().typed.dropped_wait == 0);
+    }
+
     TEST_CASE("observers are those who see the entity after this tick's interest") {
         MessageWorld net(near_sighted());
         auto& west = net.join();
@@ -195,6 +232,29 @@ TEST_SUITE("events") {
         CHECK(peer.ear.heard[0].entity == Entity{});
         CHECK(peer.ear.heard[1].entity == Entity{});
         CHECK(net.report->typed.null_references == 2);
+    }
+
+    TEST_CASE("a message names a Lasting entity that has lost its lane and is paused now, as those who keep it know it") {
+        MessageWorldOptions options = near_sighted();
+        options.server.chunks_max = 1;
+        MessageWorld net(options);
+        auto& peer = net.join();
+        net.server.view(peer.id).look_at(0, 0, {.radius = 60});
+        const Entity tower = net.world.spawn(Place{1, 1}, Lasting{}, Replicated{});
+        const Entity stays = net.world.spawn(Place{2, 2}, Replicated{}); // keeps the one chunk
+        net.steps(3);
+        const Entity shown = net.shown(peer, tower);
+        REQUIRE(shown);
+        net.world.mut<Place>(tower)->x = 500;
+        net.steps(3);
+        REQUIRE_FALSE(net.server.net_id(tower));
+        REQUIRE(peer.client->frozen(shown));
+        CHECK(net.server.send_message(To::all(), Hit{tower, 1}) == Error::none);
+        net.world.remove<Replicated>(tower);
+        net.steps(2);
+        REQUIRE(peer.ear.values("hit") == Values{1});
+        CHECK(peer.ear.heard[0].entity == shown);
+        CHECK(net.shown(peer, stays));
     }
 
     TEST_CASE("sizes: an error at the sender, and large messages alone in their bundle") {

@@ -85,6 +85,7 @@ inline std::unique_ptr<Protocol> make_protocol() {
     auto protocol = std::make_unique<Protocol>();
     const Range map{-1000, 1000, 0.01};
     protocol->component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z);
+    protocol->component<Lasting>("lasting");
     register_messages(*protocol);
     if (protocol->finish() != Error::none)
         throw std::runtime_error(protocol->problem());
