@@ -16,6 +16,9 @@ enum class SeededBug : u8 {
     resurrected_entity,        // the client forgets who is dead
     wrong_reference,           // a reference to a dead entity names whoever has its slot now
     torn_cluster,              // of a cluster, only what is unsent goes
+    overtaking_message,        // an ordered typed message does not wait behind one of its type
+    early_message,             // a typed message does not wait for the entities that it names
+    forgotten_exception,       // To::all_except goes to all
     count
 };
 

@@ -1,4 +1,5 @@
 // Typed messages at the client. What arrives is delivered at once, or waits until the entities that it names are shown (R11).
+#include "src/base/seeded_bug.hpp"
 #include "src/client/client_impl.hpp"
 #include <algorithm>
 
@@ -28,7 +29,8 @@ Error Client::Impl::read_bundle(Channel channel, Bytes in) {
             continue;
         }
         ++stats.typed.received;
-        if (item.layout->info->options.independent || (!waiting.blocked(*item.layout) && ready(item)))
+        const bool behind = waiting.blocked(*item.layout) && !seeded_bug(SeededBug::overtaking_message);
+        if (item.layout->info->options.independent || (!behind && ready(item)))
             deliver(item);
         else
             wait(item);
@@ -41,7 +43,7 @@ bool Client::Impl::ready(const Item& item) const {
     if (!joined || (item.layout->info->options.waits_for_tick && tick_newer(item.tick, newest_tick)))
         return false;
     for (u32 r = 0; r < item.layout->reference_count; ++r)
-        if (item.references[r] && !world.alive(shown(item.references[r])))
+        if (item.references[r] && !world.alive(shown(item.references[r])) && !seeded_bug(SeededBug::early_message))
             return false;
     return true;
 }

@@ -1,4 +1,5 @@
 #include "tests/sim/components.hpp"
+#include "tests/sim/letters.hpp"
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -146,7 +147,7 @@ void make_rules(ReceiveRules& functions, ReceiveRules& compare) {
 }
 
 std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, bool ruled, bool bonds, bool scoped, bool diffs,
-                                        bool signatures) {
+                                        bool signatures, bool letters) {
     auto protocol = std::make_unique<Protocol>(config);
     const Range map{-map_edge, map_edge, 0.01};
     protocol->component<Place>("place")
@@ -196,6 +197,8 @@ std::unique_ptr<Protocol> make_protocol(ProtocolConfig config, bool lasting, boo
         protocol->opaque<Scroll>("scroll", bytes_max, write_scroll, read_scroll)
             .diffs(write_stroke, read_stroke, apply_stroke, {.history = 16});
     }
+    if (letters)
+        register_letters(*protocol);
     if (protocol->finish() != Error::none) {
         std::fprintf(stderr, "%s\n", protocol->problem());
         std::abort();

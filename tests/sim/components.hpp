@@ -95,10 +95,10 @@ inline constexpr throng::u32 sequenced_components = 9; // Place, Vitals, Facing,
 
 /// `lasting`: with Lasting, too. `ruled`: with Mood and Birth, which have rules, Heat, which travels as another
 /// type, and Weather, a resource. `bonds`: with Bond. `scoped`: with components of each audience. `diffs`: with Scroll.
-/// `signatures`: with SpawnSignature.
+/// `signatures`: with SpawnSignature. `letters`: with typed messages.
 std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {}, bool lasting = false, bool ruled = false,
                                                 bool bonds = false, bool scoped = false, bool diffs = false,
-                                                bool signatures = false);
+                                                bool signatures = false, bool letters = false);
 
 /// Two sets of rules under which clients must show what they show without any: functions that write the components themselves (of some
 /// only while the entity has Speed, with values older than the newest), and rows that are written only if different.

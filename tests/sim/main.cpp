@@ -41,7 +41,10 @@ constexpr const char* bug_names[] = {"none",
                                      "dropped_limbo_lane",
                                      "resurrected_entity",
                                      "wrong_reference",
-                                     "torn_cluster"};
+                                     "torn_cluster",
+                                     "overtaking_message",
+                                     "early_message",
+                                     "forgotten_exception"};
 static_assert(std::size(bug_names) == static_cast<std::size_t>(SeededBug::count));
 
 struct Arguments {
@@ -165,11 +168,12 @@ int main(int count, char** values) {
         return 77;
     }
     set_assert_handler(on_assert);
-    const auto protocol = make_protocol({}, true, true, true, true, true, true);
+    const auto protocol = make_protocol({}, true, true, true, true, true, true, true);
     const ExecutorHandle executor = make_executor(arguments);
     const ExecutorHandle other = make_threads_executor(arguments.same_bytes ? 3 : 1);
     u64 failures = 0, messages = 0, checks = 0, compared = 0, unapplied = 0, lost = 0, hashes = 0, malformed = 0, limit_drops = 0;
     u32 heal_max = 0;
+    Tally tally;
     for (u64 seed = arguments.first; seed != arguments.first + arguments.count; ++seed) {
         Options options = arguments.options;
         options.executor = executor.get();
@@ -182,6 +186,7 @@ int main(int count, char** values) {
             else
                 outcome.failure = again.failure;
         }
+        tally += outcome.tally;
         messages += outcome.messages;
         checks += outcome.checks;
         compared += outcome.compared;
@@ -211,5 +216,13 @@ int main(int count, char** values) {
                 static_cast<unsigned long long>(unapplied), static_cast<unsigned long long>(checks),
                 static_cast<unsigned long long>(compared), static_cast<unsigned long long>(hashes),
                 static_cast<unsigned long long>(malformed), static_cast<unsigned long long>(limit_drops), heal_max);
+    for (u32 i = 0; i < happening_count; ++i)
+        std::printf("%s%llu %s%s", i ? ", " : "", static_cast<unsigned long long>(tally.of[i]), happening_names[i],
+                    i + 1 < happening_count ? "" : "\n");
+    for (u32 i = 0; i < happening_count && arguments.count >= 200 && !failures; ++i)
+        if (tally.of[i] == 0) {
+            std::printf("NEVER: %s\n", happening_names[i]);
+            ++failures;
+        }
     return failures ? 1 : 0;
 }

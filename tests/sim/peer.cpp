@@ -78,6 +78,7 @@ void Peer::on_message(Channel channel, Bytes message) {
     // The head of a state message, or of one of ends (docs/wire.md): kind, id, tick, age of the settled tick; userdata.
     constexpr std::size_t head_bytes = 8;
     const u32 kind = message.empty() ? 0 : static_cast<u8>(message[0]) & 0x3f;
+    news_heard |= kind == 6;
     if (message.size() < head_bytes || (kind != 4 && kind != 7) || !client.joined())
         return;
     Tick tick = 0;
@@ -85,7 +86,7 @@ void Peer::on_message(Channel channel, Bytes message) {
         tick |= static_cast<Tick>(message[3 + i]) << (8 * i);
     const std::size_t userdata_bytes = (message[0] & std::byte{0x40}) != std::byte{} ? 1 + std::to_integer<std::size_t>(message[8]) : 0;
     const bool sections = message.size() > head_bytes + userdata_bytes;
-    sections_heard |= sections;
+    news_heard |= sections;
     if (sections && (!any_newest_ || tick_newer(tick, newest_)))
         newest_ = tick;
     any_newest_ |= sections;

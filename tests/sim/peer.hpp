@@ -4,6 +4,7 @@
 #include "tests/sim/truth.hpp"
 #include "throng/loopback.hpp"
 #include <map>
+#include <set>
 
 namespace throng_sim {
 
@@ -25,6 +26,24 @@ struct Userdata {
     throng::u32 size;
 };
 
+/// What the game has said that a client may see: the simulation's own list and layers.
+struct SightRules {
+    bool listed_only = false;
+    std::set<throng::u64> listed; // entity ids
+    throng::u64 layers = 0;
+    bool shows(throng::Entity entity) const { return (listed.count(entity.entity_id) != 0) == listed_only; }
+    void set(throng::Entity entity, bool shown) {
+        if (shown == listed_only)
+            listed.insert(entity.entity_id);
+        else
+            listed.erase(entity.entity_id);
+    }
+    void begin(bool only) {
+        listed_only = only;
+        listed.clear();
+    }
+};
+
 class Peer final : public throng::ClientBackend, throng::ClientBackendSink {
     throng::ClientBackend& inner_; // before the client, which asks it for its limits
 
@@ -43,16 +62,25 @@ public:
     bool closed = false;     // by the server; its slot may be another's by now
     bool tracing = false;
     bool joined = false;
-    bool sections_heard = false; // set by each message with sections
+    bool seated = false;     // the server knows of the connection, and has not turned it away
+    bool cut = false;        // the server has closed the connection, which is on its way
+    bool news_heard = false; // set by each message with sections or letters
     // its view, for the promise
     bool has_view = false;
     throng::Entity focus;
     double at[2] = {0, 0};
     double radius = 60;
+    SightRules may_see;
 
     /// What the server means it to see as of the tick.
     void record_visible(throng::Tick tick, const throng::Server& server);
     throng::u64 checks() const { return checks_; }
+    struct Sight {
+        throng::NetId net;
+        throng::u32 components; // bits
+    };
+    /// What that said, or null.
+    const Sight* sight(throng::Tick tick, throng::NetId net) const;
 
     /// Makes an entity of the client's own, with some components that the server has too.
     void make_ahead(throng::SpawnSignature signature, Random& random);
@@ -84,11 +112,6 @@ private:
     void check_entity(throng::Entity entity, throng::NetId net, throng::Tick tick);
     void check_cluster(throng::Entity entity, throng::NetId net, throng::Tick tick);
     void check_link(throng::NetId net, throng::Tick confirmed, const EntityTruth& truth, throng::u32 index, throng::Entity shown);
-    struct Sight {
-        throng::NetId net;
-        throng::u32 components; // bits
-    };
-    const Sight* sight(throng::Tick tick, throng::NetId net) const;
 
     throng::ClientBackendSink* sink_ = nullptr;
     const Truth& truth_;

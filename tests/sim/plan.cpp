@@ -121,6 +121,27 @@ Plan::Plan(u64 s) : seed(s) {
     diff_chance = Random(seed ^ 0xd1ff).pick({0.0, 0.1, 0.5, 1.0});
     scope_chance = Random(seed ^ 0x5c09).pick({0.0, 0.1, 1.0, 1.0});
     signature_chance = Random(seed ^ 0x5197).pick({0.0, 0.0, 0.2, 1.0});
+    Random letters(seed ^ 0x1e77);
+    letter_chance = letters.pick({0.0, 0.0, 0.1, 0.5, 1.0});
+    if (letter_chance > 0) {
+        client.typed_wait_ms = letters.pick({3000u, 400u, 1'000'000u, 1'000'000u});
+        if (letters.chance(0.15))
+            client.typed_waiting_max = client.typed_waiting_unreliable_max = 3;
+        if (rate_limits || letters.chance(0.3))
+            network.unordered = {8192, 4};
+        if (letters.chance(0.15))
+            server.typed_tick_bytes_max = 12'000;
+        if (letters.chance(0.15))
+            server.typed_receive_max = 2;
+        if (letters.chance(0.3))
+            server.typed_backlog_bytes_max = 300;
+        letters_pile_up = letters.chance(0.15);
+        if (letters_pile_up)
+            client.typed_outgoing_bytes_max = 1000;
+    }
+    limited.typed_wait_ms = client.typed_wait_ms;
+    limited.typed_waiting_max = limited.typed_waiting_unreliable_max = client.typed_waiting_max;
+    limited.typed_outgoing_bytes_max = client.typed_outgoing_bytes_max;
 }
 
 LinkConfig Plan::faulty_link(Random& random, bool dirty) const {

@@ -70,6 +70,8 @@ struct Plan {
     double priority_chance = 0;    // a tick: how often an entity is sent changes, to all or to one client
     double ruled_chance = 0;       // for each of 8 times a tick: something that the rules of components look at changes
     double diff_chance = 0;        // for each of 8 times a tick: diffs are done to an entity, or something beside them
+    double letter_chance = 0;      // a tick: typed messages are sent
+    bool letters_pile_up = false;  // limits of what waits to be sent are small
     double bond_chance = 0;        // a tick: an entity is bound to another one, or freed
     double signature_chance = 0;   // a tick: entities with signatures are made by the server, by clients, or by both
     // faults

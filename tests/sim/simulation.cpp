@@ -43,9 +43,9 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
       world_({.block_rows = 64}), network_(plan_.network),
       server_(world_, protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
       actions_(plan_, random_, world_, server_, truth_), ruled_(seed ^ 0x2d1e, world_), diffs_(seed ^ 0xd1ff, world_, server_),
-      verifier_(protocol, world_, server_) {
+      messages_(plan_, world_, server_, truth_, peers_, failure_, outcome_.tally), verifier_(protocol, world_, server_) {
     make_rules(function_rules_, compare_rules_);
-    actions_.tracing = options.trace;
+    actions_.tracing = messages_.tracing = options.trace;
     verifier_.unhoused_allowed = plan_.server.chunks_max < 1000;
     verifier_.lasting_refused_allowed = plan_.server.lasting_max < 100;
 }
@@ -73,6 +73,9 @@ void Simulation::join(bool faults) {
     ClientBackend& backend = plan_.multiplexed ? static_cast<ClientBackend&>(*rooms_.back()) : network_.client(id);
     peers_.push_back(std::make_unique<Peer>(protocol_, backend, id, names_++, config, truth_, failure_, dirty, limited));
     peers_.back()->tracing = options_.trace;
+    if (worlds_)
+        peers_.back()->id = ServerMultiplexer::nobody; // until it has a seat
+    messages_.listen(*peers_.back());
     if (options_.trace)
         std::printf("          client %u connects in slot %u%s%s\n", peers_.back()->name, id, dirty ? ", dirty" : "",
                     limited ? ", limited" : "");
@@ -82,6 +85,7 @@ void Simulation::leave(std::size_t index) {
     if (options_.trace)
         std::printf("          client %u leaves\n", peers_[index]->name);
     const Peer& peer = *peers_[index];
+    messages_.count(peer);
     outcome_.checks += peer.checks();
     outcome_.limit_drops += peer.client.stats().limit_drops + peer.client.stats().references_dropped;
     if (!peer.limited && !peer.dirty && (peer.client.stats().limit_drops || peer.client.stats().references_dropped))
@@ -124,6 +128,7 @@ void Simulation::view_action(Action action, Peer& peer) {
         for (u32 left = 1 + random_.below(plan_.batch_max); left > 0; --left)
             if (const Entity entity = actions_.any_entity()) {
                 action == Action::hide ? view.hide(entity) : view.show(entity);
+                peer.may_see.set(entity, action == Action::show);
                 if (options_.trace)
                     std::printf("          client %u: %s slot %u\n", peer.name, to_string(action), entity.entity_idx);
             }
@@ -154,7 +159,7 @@ void Simulation::random_rule() {
     if (!peers_.empty() && rules_.chance(0.3)) {
         Peer& peer = *peers_[rules_.below(static_cast<u32>(peers_.size()))];
         if (peer.joined)
-            server_.view(peer.id).set_layers(layers());
+            server_.view(peer.id).set_layers(peer.may_see.layers = layers());
         return;
     }
     const u32 slot = rules_.below(std::max(1u, world_.entity_slots()));
@@ -177,12 +182,16 @@ void Simulation::random_listing() {
     if (!peer.joined)
         return;
     View view = server_.view(peer.id);
-    if (lists_.chance(0.4))
+    const bool all = lists_.chance(0.4);
+    peer.may_see.begin(!all);
+    if (all)
         return view.show_all();
     view.hide_all();
     for (u32 slot = 0; slot < world_.entity_slots(); ++slot)
-        if (const Entity entity = world_.entity_at(slot); world_.alive(entity) && lists_.chance(0.7))
+        if (const Entity entity = world_.entity_at(slot); world_.alive(entity) && lists_.chance(0.7)) {
             view.show(entity);
+            peer.may_see.set(entity, true);
+        }
 }
 
 void Simulation::random_lasting() {
@@ -221,23 +230,30 @@ void Simulation::random_priority() {
         world_.add<UpdatePriority>(entity, UpdatePriority{priority});
 }
 
-Verdict Simulation::on_hello(void* context, ClientId, const ClientHello& hello) {
+Verdict Simulation::on_hello(void* context, ClientId id, const ClientHello& hello) {
     Simulation& self = *static_cast<Simulation*>(context);
     const bool dirty = std::any_of(self.peers_.begin(), self.peers_.end(), [](const auto& peer) { return peer->dirty; });
     if (!dirty && (!hello.same_protocol || !hello.data.empty()))
         self.failure_.report("a hello that no client says");
     if (self.healing_)
         return Verdict::yes;
-    return self.verdicts_.pick({Verdict::yes, Verdict::later, Verdict::later, Verdict::later, Verdict::no});
+    const Verdict verdict = self.verdicts_.pick({Verdict::yes, Verdict::later, Verdict::later, Verdict::later, Verdict::no});
+    if (verdict == Verdict::no)
+        self.turned_away_.push_back(id);
+    return verdict;
 }
 
 /// The multiplexer has numbers of its own.
 void Simulation::find_seats() {
-    for (const auto& peer : peers_)
+    for (const auto& peer : peers_) {
         if (worlds_) {
             peer->id = worlds_->mux.client(OneWorld::number, peer->connection);
             peer->closed |= peer->joined && peer->id == ServerMultiplexer::nobody; // damage can say that it leaves
         }
+        peer->cut |= std::find(turned_away_.begin(), turned_away_.end(), peer->id) != turned_away_.end();
+        peer->seated = !peer->cut && peer->id != ServerMultiplexer::nobody && peer->id < plan_.server.clients_max;
+    }
+    turned_away_.clear();
 }
 
 /// About clients that wait.
@@ -247,6 +263,8 @@ void Simulation::decide() {
             const bool refused = !healing_ && verdicts_.chance(0.1);
             if ((refused ? server_.refuse(peer->id) : server_.accept(peer->id)) != Error::none)
                 failure_.report("client %u does not take a verdict", peer->name);
+            peer->cut |= refused;
+            peer->seated &= !refused;
         }
 }
 
@@ -343,8 +361,8 @@ void Simulation::random_scope() {
         return set(scoped);
     }
     case 7:
-        if (const Peer* peer = any_peer())
-            server_.view(peer->id).set_layers(scopes_.next() & scopes_.next() & 0x8000'0000'0000'0007u);
+        if (Peer* peer = any_peer())
+            server_.view(peer->id).set_layers(peer->may_see.layers = scopes_.next() & scopes_.next() & 0x8000'0000'0000'0007u);
         return;
     default:
         for (u32 left = 1 + scopes_.below(plan_.batch_max); left > 0; --left)
@@ -389,10 +407,20 @@ void Simulation::random_action() {
         view_action(action, peer);
 }
 
+void Simulation::note_joins() {
+    for (auto& peer : peers_)
+        if (!peer->joined && server_.joined(peer->id)) {
+            peer->joined = true;
+            if (random_.chance(0.9))
+                look(*peer);
+        }
+}
+
 // ---------------------------------------------------------------------------------------------------- ticks
 void Simulation::tick(bool faults) {
     now_ += 50'000;
     if (faults) {
+        messages_.act(true); // before all that may happen to what they name, and to clients
         for (u32 left = random_.below(plan_.actions_a_tick + 1); left > 0; --left)
             random_action();
         actions_.motion(server_.current_tick());
@@ -423,17 +451,13 @@ void Simulation::tick(bool faults) {
     server_.receive(now_);
     find_seats();
     decide();
-    for (auto& peer : peers_)
-        if (!peer->joined && server_.joined(peer->id)) {
-            peer->joined = true;
-            if (random_.chance(0.9))
-                look(*peer);
-        }
+    note_joins();
     if (plan_.userdata) {
         const Userdata userdata(server_.current_tick() + 1);
         if (server_.set_userdata(userdata.bytes()) != Error::none)
             failure_.report("userdata are refused");
     }
+    messages_.before_tick();
     const TickReport report = server_.tick(now_);
     if (options_.trace)
         std::printf("tick %3u: %u entities %u chunks %u dirty, %llu messages %llu bytes, %llu lost %llu unapplied, limits %x\n",
@@ -453,6 +477,9 @@ void Simulation::tick(bool faults) {
     check_why(server_, report, world_, peers_, failure_);
     check_promises();
     check_under_way();
+    messages_.after_tick(report);
+    for (auto& peer : peers_)
+        peer->cut |= peer->joined && !server_.joined(peer->id); // what waits for it has become too much
     for (auto& peer : peers_) {
         if (peer.get() != frozen_)
             receive(*peer);
@@ -460,7 +487,8 @@ void Simulation::tick(bool faults) {
     for (std::size_t i = peers_.size(); i-- > 0;)
         if (peers_[i]->closed) {
             const bool turned_away = plan_.asks_host && !peers_[i]->joined; // perhaps before the reason could arrive
-            if (!peers_[i]->dirty && !peers_[i]->refused && !turned_away && peers_[i]->id < plan_.server.clients_max)
+            const bool overflowed = peers_[i]->cut && plan_.server.typed_backlog_bytes_max < 100'000;
+            if (!peers_[i]->dirty && !peers_[i]->refused && !turned_away && !overflowed && peers_[i]->id < plan_.server.clients_max)
                 failure_.report("client %u was closed by the server", peers_[i]->name);
             leave(i);
         }
@@ -521,10 +549,14 @@ void Simulation::check_report(const TickReport& report) {
         possible |= limit_lasting;
     if (plan_.bond_chance > 0)
         possible |= limit_clusters;
+    if (plan_.server.typed_backlog_bytes_max < 100'000)
+        possible |= limit_typed_backlog;
+    if (plan_.server.typed_receive_max < 1000)
+        possible |= limit_typed_receive;
     if (report.limits & ~possible)
         failure_.report("limits %x were reached", report.limits);
     if ((report.limits & limit_backend_refused) && plan_.network.unreliable.queue_messages_max > 64 &&
-        plan_.network.ordered.queue_messages_max > 64)
+        plan_.network.unordered.queue_messages_max > 64 && plan_.network.ordered.queue_messages_max > 64)
         failure_.report("the backend refused although its queues are large");
     if ((report.limits & limit_records) && plan_.server.records_max > 1024 && plan_.server.message_bytes_max > 200)
         failure_.report("records_max was reached");
@@ -611,7 +643,7 @@ bool Simulation::healed() {
 bool Simulation::heard() {
     return std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
         const ClientState& client = server_.state().clients[peer->id];
-        return peer->sections_heard || client.next_message - client.oldest_message > 8;
+        return peer->news_heard || client.next_message - client.oldest_message > 8;
     });
 }
 
@@ -627,6 +659,7 @@ void Simulation::heal() {
     }
     server_.receive(now_);                                                                          // slots of those that left are free
     find_seats();
+    note_joins();
     while (peers_.size() < std::min(std::max(1u, plan_.clients_max - 1), plan_.server.clients_max)) // some come late
         join(false);
     bool resumed = false;
@@ -654,7 +687,10 @@ void Simulation::heal() {
         const u64 allocations = allocations_.load();
         const bool was_quiet = quiet > 0;
         for (auto& peer : peers_)
-            peer->sections_heard = false;
+            peer->news_heard = false;
+        const bool letters = plan_.letter_chance > 0 && healing <= 8; // they may keep heartbeats out of a small queue
+        if (letters)
+            messages_.act(false);
         tick(false);
         if (frozen_) {
             if (healing < options_.heal_ticks / 2)
@@ -663,7 +699,7 @@ void Simulation::heal() {
             failure_.report("%s: %s", to_string(found.kind), found.text.c_str());
             break;
         }
-        const bool settled = healed();
+        const bool settled = healed() && !letters;
         // A message from before may still come late and not apply; then the server sends its lanes once more (R5).
         if (was_quiet && outcome_.unapplied != unapplied && (settled || last_difference_.kind == Kind::stale)) {
             quiet = 0;
@@ -691,10 +727,15 @@ void Simulation::heal() {
         std::string text = std::string(to_string(last_difference_.kind)) + ": " + last_difference_.text;
         failure_.report("not healed after %u ticks: %s", options_.heal_ticks, text.c_str());
     }
+    for (u32 left = 100; left > 0 && !failure_.happened() && !frozen_ && !messages_.complete(false); --left)
+        tick(false);
+    if (!failure_.happened() && !frozen_)
+        (void)messages_.complete(true);
     for (auto& peer : peers_) {
         const ClientStats& stats = peer->client.stats();
         if (stats.limit_drops || stats.references_dropped)
             failure_.report("client %u reached a limit", peer->name);
+        messages_.count(*peer);
         outcome_.checks += peer->checks();
     }
     if (!failure_.happened() && options_.sabotage != Kind::none && !frozen_) {

@@ -4,6 +4,7 @@
 #include "bench/verify.hpp"
 #include "tests/sim/actions.hpp"
 #include "tests/sim/diffs.hpp"
+#include "tests/sim/messages.hpp"
 #include "tests/sim/ruled.hpp"
 #include "tests/sim/peer.hpp"
 #include "throng/multiplexer.hpp"
@@ -23,6 +24,7 @@ struct Options {
 struct Outcome {
     std::string failure; // empty: none
     throng::OutputHash output;
+    Tally tally;
     throng::u32 heal_ticks = 0;
     throng::u64 messages = 0, checks = 0, compared = 0, unapplied = 0, lost = 0, hashes_equal = 0, malformed = 0, limit_drops = 0,
                 refused = 0;
@@ -92,6 +94,7 @@ private:
     static throng::Verdict on_hello(void* context, throng::ClientId client, const throng::ClientHello& hello);
     void decide();
     void find_seats();
+    void note_joins();
     throng::ServerBackend& server_backend();
     void random_signature();
     void random_scope();
@@ -130,6 +133,8 @@ private:
     std::vector<throng::GroupId> groups_;
     throng::u32 purses_ = 0;
     std::vector<std::unique_ptr<Peer>> peers_;
+    Messages messages_;
+    std::vector<throng::ClientId> turned_away_; // since find_seats looked
     throng_verify::Verifier verifier_;
     throng::TimeUs now_ = 0;
     throng::u32 names_ = 0;

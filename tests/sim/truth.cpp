@@ -284,6 +284,10 @@ void Truth::end(Entity entity) {
     ended_.push_back(entity.entity_id);
 }
 
+bool Truth::ends_now(Entity entity) const {
+    return std::find(ended_.begin(), ended_.end(), entity.entity_id) != ended_.end();
+}
+
 bool Truth::left_behind(Tick tick, NetId id) const {
     const EntityTruth* const truth = find(tick, id);
     return truth && truth->left_behind;

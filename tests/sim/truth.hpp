@@ -56,6 +56,8 @@ public:
     void leave_behind(throng::Entity entity);
     /// end_replication was called for it.
     void end(throng::Entity entity);
+    /// Whether that was done since the last tick.
+    bool ends_now(throng::Entity entity) const;
     /// What clients may still have of them.
     const std::vector<throng::NetId>& left_behind() const { return left_behind_; }
     /// Whether it had been left behind by that tick, and not ended.
