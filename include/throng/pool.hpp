@@ -142,6 +142,12 @@ public:
     /// (Who clears the words by itself calls World::sync_changes before.)
     void clear_changes();
 
+    /// Brings the change words of a block into the cache; a hint, any number is allowed.
+    void prefetch_changes(u32 block_index) const {
+        if (block_index < blocks_.size())
+            for (u32 at = changes_offset_; at < block_bytes_; at += 64)
+                detail::prefetch_write(block(block_index) + at);
+    }
     /// Brings what removing a row touches into the cache.
     void prefetch_row(u32 dense) const {
         const std::byte* const memory = block(dense >> shift_);

@@ -122,6 +122,50 @@ void call_run(const BasicWorld<MaxC>& world, F& f, const u32* owners, u32 count,
     }
 }
 
+/// Brings 64 rows of a pool into the cache, some way ahead of the row that a loop is at. What the processor fetches by itself stops
+/// where a block ends and the rows go on somewhere else, and takes a while to start again. Not beyond `end`: that may be another worker's.
+template <class T>
+[[gnu::always_inline]] inline void fetch_ahead(const PoolBase& pool, u32 dense, u32 end) {
+    using Component = typename Term<T>::Component;
+    constexpr u32 line_bytes = 64, distance_bytes = 8192, step = 64;
+    if constexpr (!is_tag<Component> && sizeof(Component) <= line_bytes) { // a loop may use little of what is larger
+        constexpr u32 distance = distance_bytes / u32(sizeof(Component)) / step * step;
+        if (end - dense <= distance)
+            return;
+        const std::byte* const rows = static_cast<const std::byte*>(pool.row(dense + distance));
+        for (u32 at = 0; at < step * sizeof(Component); at += line_bytes) {
+            if constexpr (Term<T>::writes)
+                prefetch_write(rows + at);
+            else
+                prefetch(rows + at);
+        }
+    }
+}
+
+/// The same for what the body's first argument is made of: the owners, and for a handle their slots. `owners` is the step's own.
+template <class F, class... Arguments, u32 MaxC>
+[[gnu::always_inline]] inline void fetch_owners_ahead(const BasicWorld<MaxC>& world, const u32* owners, u32 left) {
+    constexpr u32 step = 64, distance = 4096 / sizeof(u32), slots_distance = 32, line_owners = 64 / sizeof(u32);
+    if constexpr (wants_owner<MaxC, F, Arguments...>)
+        for (u32 i = distance; i < distance + step && distance + step <= left; i += line_owners)
+            prefetch(owners + i);
+    if constexpr (std::is_invocable_v<F&, Entity, Arguments...>)
+        for (u32 i = slots_distance; i < slots_distance + step && slots_distance + step <= left; ++i)
+            world.prefetch(owners[i]);
+}
+
+/// call_run for rows [begin, begin + count) of pools whose columns are given, of a loop that goes on to `end`.
+template <class... Ts, u32 MaxC, class F, std::size_t... I>
+void call_block(const BasicWorld<MaxC>& world, F& f, const PoolBase* const* pools, u32 begin, u32 end, const u32* owners, u32 count,
+                std::index_sequence<I...>, typename Term<Ts>::Row*... columns) {
+    constexpr u32 step = 64;
+    for (u32 done = 0; done < count; done += step) {
+        ((columns ? fetch_ahead<Ts>(*pools[I], begin + done, end) : void()), ...);
+        fetch_owners_ahead<F, typename Term<Ts>::Argument...>(world, owners + done, count - done);
+        call_run<Ts...>(world, f, owners + done, count - done < step ? count - done : step, column_row<Ts>(columns, done)...);
+    }
+}
+
 template <bool Writes, bool Shared>
 void mark_run(PoolBase& pool, u32 begin, u32 end, bool exclusive_words) {
     if constexpr (Writes && Shared)
@@ -151,8 +195,12 @@ void visit_one(const BasicWorld<MaxC>& world, PoolBase& pool, u32 begin, u32 end
         const u32 k = pool.place_of(begin);
         const u32 room = pool.block_rows() - k;
         const u32 count = end - begin < room ? end - begin : room;
+        if (Term<T>::writes && count < end - begin)
+            pool.prefetch_changes(pool.block_of(begin) + 1);
         mark_run<Term<T>::writes, Shared>(pool, begin, begin + count, true);
-        call_run<T>(world, f, pool.owners(pool.block_of(begin)) + k, count, term_row<T>(pool, begin));
+        const PoolBase* const pools[] = {&pool};
+        call_block<T>(world, f, pools, begin, end, pool.owners(pool.block_of(begin)) + k, count, std::index_sequence<0>(),
+                      term_row<T>(pool, begin));
         begin += count;
     }
 }
@@ -200,10 +248,11 @@ void visit_pieces(Executor* executor, u32 rows, F&& visit_range) {
         visit_range(0, rows, 0, std::false_type{});
         return;
     }
-    // A piece is at most 4096 rows, fewer when that would leave workers without one.
+    // A piece is at most 16,384 rows, fewer when that would leave workers without one.
+    constexpr u32 words_max = 256;
     const u32 words = rows / 64 + (rows % 64 != 0);
     const u32 fair = words / (executor->worker_count() * 4) + 1;
-    for_ranges(*executor, words, fair < 64 ? fair : 64,
+    for_ranges(*executor, words, fair < words_max ? fair : words_max,
                [&](u32 begin, u32 end, u32 worker) { visit_range(begin * 64, end < words ? end * 64 : rows, worker, std::true_type{}); });
 }
 
@@ -292,9 +341,12 @@ void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs.
                 });
             }
             if (straight) {
+                if (place == 0 && run < end - begin)
+                    ((same[I] && detail::Term<Ts>::writes ? s.pools[I]->prefetch_changes(block + 1) : void()), ...);
                 ((same[I] ? detail::mark_run<detail::Term<Ts>::writes, Shared>(*s.pools[I], begin, begin + run, I == s.driver) : void()),
                  ...);
-                detail::call_run<Ts...>(*this, body, owners, run, (same[I] ? detail::term_row<Ts>(*s.pools[I], begin) : nullptr)...);
+                detail::call_block<Ts...>(*this, body, s.pools, begin, end, owners, run, std::index_sequence<I...>(),
+                                          (same[I] ? detail::term_row<Ts>(*s.pools[I], begin) : nullptr)...);
             } else if (all_direct && !s.excludes) {
                 detail::DirectRun<count> found;
                 found.gather(s.pools, s.driver, begin, owners, run);
