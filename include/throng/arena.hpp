@@ -20,7 +20,11 @@ public:
     /// Numbers ever handed out are below this.
     u32 slots() const { return slots_; }
     /// Makes the next `count` acquire calls allocate nothing. May throw what the allocator throws; nothing changes then.
-    void reserve(u32 count);
+    void reserve(u32 count) {
+        const u64 wanted = u64(slots_) + (count > free_count_ ? count - free_count_ : 0);
+        if (wanted > u64(blocks_.size()) << block_shift_) [[unlikely]]
+            add_blocks(wanted);
+    }
     /// A free number. The cell of a number used for the first time is zero.
     u32 acquire() {
         if (free_head_ != no_slot) {
@@ -82,6 +86,8 @@ public:
     }
 
 private:
+    /// So that there are cells for the numbers below `wanted`.
+    void add_blocks(u64 wanted);
     std::size_t link_offset() const { return (std::size_t(1) << cell_shift_) - sizeof(u32); }
     u32 link(u32 index) const {
         u32 next;

@@ -16,6 +16,27 @@ class PoolBase;
 namespace detail {
 class ChangeStream;
 struct RunCopy;
+
+/// Copies a row whose size is known at run time alone; the two do not overlap. Small ones in line.
+inline void copy_row(std::byte* to, const std::byte* from, std::size_t bytes) {
+    constexpr std::size_t part = 16, in_line_max = 64;
+    if (bytes > in_line_max) {
+        std::memcpy(to, from, bytes);
+    } else if (bytes >= part) { // the last part may cover some of the one before
+        for (std::size_t at = 0; at + part < bytes; at += part)
+            std::memcpy(to + at, from + at, part);
+        std::memcpy(to + bytes - part, from + bytes - part, part);
+    } else if (bytes >= 8) {
+        std::memcpy(to, from, 8);
+        std::memcpy(to + bytes - 8, from + bytes - 8, 8);
+    } else if (bytes >= 4) {
+        std::memcpy(to, from, 4);
+        std::memcpy(to + bytes - 4, from + bytes - 4, 4);
+    } else {
+        for (std::size_t i = 0; i < bytes; ++i)
+            to[i] = from[i];
+    }
+}
 } // namespace detail
 
 /// An empty trivial type, such as `struct Replicated {};`: it has rows, but no bytes. All its rows share one address.
@@ -218,6 +239,8 @@ public:
         tail.order = 0;
         return dense;
     }
+    /// ComponentOps::erase, in line for types whose rows a copy of bytes moves.
+    [[gnu::always_inline]] inline u32 erase_any(u32 dense);
     /// What the readers of changes of this type share; null without any.
     detail::ChangeStream* change_stream() const { return stream_; }
     void set_change_stream(detail::ChangeStream* stream) { stream_ = stream; }
@@ -278,6 +301,10 @@ protected:
     PoolBase(ComponentId id, const ComponentOps& ops, const Allocator& allocator, u32 block_rows);
     template <class T>
     friend u32 erase_row(PoolBase& pool, u32 dense);
+    /// Removes a row; returns the owner of the row that moved into its place, or no_row. end(rows, place) ends the last row where it is the
+    /// one, else move(to, place, from, row) puts it into the place of the removed one.
+    template <bool Direct, class End, class Move>
+    [[gnu::always_inline]] inline u32 take_out(u32 dense, End&& end, Move&& move);
     template <class T>
     friend u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved);
 
@@ -334,6 +361,7 @@ protected:
     mutable u32 iterating_ = 0;
     ComponentId component_;
     bool direct_;
+    bool plain_; ///< rows without a direct index that a copy of bytes moves
     u8 watch_ = 0;
     const ComponentOps* ops_;
     detail::ChangeStream* stream_ = nullptr;
@@ -382,23 +410,22 @@ private:
     Pool(ComponentId id, const ComponentOps& ops, const Allocator& allocator, u32 block_rows) : PoolBase(id, ops, allocator, block_rows) {}
 };
 
-template <class T>
-u32 erase_row(PoolBase& pool, u32 dense) {
+template <bool Direct, class End, class Move>
+inline u32 PoolBase::take_out(u32 dense, End&& end, Move&& move) {
     // Everything is read from the pool once: the compiler cannot know that the row's bytes are no part of it.
-    const u32 last = --pool.size_;
-    const u32 shift = pool.shift_, mask = pool.mask_;
-    const u32 owners = pool.owners_offset_, changes = pool.changes_offset_, summary = pool.summary_offset_;
-    std::byte* const* const blocks = pool.blocks_.data();
+    const u32 last = --size_;
+    const u32 shift = shift_, mask = mask_;
+    const u32 owners = owners_offset_, changes = changes_offset_, summary = summary_offset_;
+    std::byte* const* const blocks = blocks_.data();
     std::byte* const from = blocks[last >> shift];
-    if constexpr (direct_index<T>)
-        pool.set_direct(reinterpret_cast<const u32*>(blocks[dense >> shift] + owners)[dense & mask], PoolBase::no_direct);
+    if constexpr (Direct)
+        set_direct(reinterpret_cast<const u32*>(blocks[dense >> shift] + owners)[dense & mask], no_direct);
     u64& from_word = reinterpret_cast<u64*>(from + changes)[(last & mask) >> 6];
     const u64 changed = from_word >> (last & 63) & 1;
     from_word &= ~(u64(1) << (last & 63));
     reinterpret_cast<BlockSummary*>(from + summary)->order = 0;
     if (dense == last) {
-        if constexpr (!std::is_trivially_destructible_v<T>)
-            (reinterpret_cast<T*>(from) + (last & mask))->~T();
+        end(from, last & mask);
         return no_row;
     }
     std::byte* const to = blocks[dense >> shift];
@@ -410,19 +437,43 @@ u32 erase_row(PoolBase& pool, u32 dense) {
     tail.order = 0;
     const u32 moved = reinterpret_cast<const u32*>(from + owners)[last & mask];
     reinterpret_cast<u32*>(to + owners)[k] = moved;
-    if constexpr (direct_index<T>)
-        pool.move_direct(moved, dense);
-    if constexpr (is_tag<T>) {
-    } else if constexpr (std::is_trivially_copyable_v<T>) {
-        std::memcpy(to + std::size_t(k) * sizeof(T), from + std::size_t(last & mask) * sizeof(T), sizeof(T));
-    } else {
-        T* const hole = reinterpret_cast<T*>(to) + k;
-        T* const survivor = reinterpret_cast<T*>(from) + (last & mask);
-        hole->~T();
-        ::new (static_cast<void*>(hole)) T(std::move(*survivor));
-        survivor->~T();
-    }
+    if constexpr (Direct)
+        move_direct(moved, dense);
+    move(to, k, from, last & mask);
     return moved;
+}
+
+template <class T>
+u32 erase_row(PoolBase& pool, u32 dense) {
+    return pool.take_out<direct_index<T>>(
+        dense,
+        [](std::byte* rows, u32 place) {
+            if constexpr (!std::is_trivially_destructible_v<T>)
+                (reinterpret_cast<T*>(rows) + place)->~T();
+        },
+        [](std::byte* to, u32 place, std::byte* from, u32 row) {
+            if constexpr (is_tag<T>) {
+            } else if constexpr (std::is_trivially_copyable_v<T>) {
+                std::memcpy(to + std::size_t(place) * sizeof(T), from + std::size_t(row) * sizeof(T), sizeof(T));
+            } else {
+                T* const hole = reinterpret_cast<T*>(to) + place;
+                T* const survivor = reinterpret_cast<T*>(from) + row;
+                hole->~T();
+                ::new (static_cast<void*>(hole)) T(std::move(*survivor));
+                survivor->~T();
+            }
+        });
+}
+
+// Types take turns in a destruction, so a call by a pointer from a table costs as much as the work behind it.
+inline u32 PoolBase::erase_any(u32 dense) {
+    if (!plain_) [[unlikely]]
+        return ops_->erase(*this, dense);
+    return take_out<false>(
+        dense, [](std::byte*, u32) {},
+        [stride = std::size_t(stride_)](std::byte* to, u32 place, const std::byte* from, u32 row) {
+            detail::copy_row(to + place * stride, from + row * stride, stride);
+        });
 }
 
 // The last `count` rows are the tail: the doomed ones in it end where they are, and its survivors move into the holes before it,

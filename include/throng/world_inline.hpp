@@ -114,7 +114,7 @@ bool BasicWorld<MaxC>::refuse_change(const Signature<MaxC>& signature) const {
 }
 
 template <u32 MaxC>
-Entity BasicWorld<MaxC>::occupy_slot(const Signature<MaxC>& signature, u32 count, u32 overflow_log2) {
+inline Entity BasicWorld<MaxC>::occupy_slot(const Signature<MaxC>& signature, u32 count, u32 overflow_log2) {
     const u32 idx = arena_.acquire();
     Meta& m = meta(idx);
     m.entity_id = ++last_entity_id_;
@@ -320,7 +320,7 @@ bool BasicWorld<MaxC>::remove_row(Meta& m, Entity entity, u32 id) {
     if (logged_.test(id))
         log_.reserve_extra(1);
     arena_.touch(entity.entity_idx);
-    take_row(m, id, [&](u32 dense) { return pool.ops().erase(pool, dense); });
+    take_row(m, id, [&](u32 dense) { return pool.erase_any(dense); });
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::removed);
     if (streamed_.test(id))
@@ -377,7 +377,7 @@ bool BasicWorld<MaxC>::destroy_now(Entity entity) {
     signature.for_each([&](u32 id) {
         const u32 dense = list[position];
         PoolBase& pool = *pools_[id];
-        const u32 owner = pool.ops().erase(pool, dense);
+        const u32 owner = pool.erase_any(dense);
         if (owner != no_row) {
             if (owner != moved) {
                 Meta& other = meta(owner);

@@ -30,14 +30,10 @@ LinearArena::~LinearArena() {
         blocks_.allocator().free(block, std::size_t(block_mask_ + 1) << cell_shift_, line_bytes);
 }
 
-void LinearArena::reserve(u32 count) {
-    if (count <= free_count_)
-        return;
-    const u64 wanted = u64(slots_) + (count - free_count_);
+void LinearArena::add_blocks(u64 wanted) {
     THRONG_ASSERT(wanted < no_slot && "more than 2^32 - 1 slots");
     const std::size_t blocks = static_cast<std::size_t>((wanted + block_mask_) >> block_shift_);
-    if (blocks > blocks_.size())
-        blocks_.reserve_extra(blocks - blocks_.size());
+    blocks_.reserve_extra(blocks - blocks_.size());
     if (const std::size_t runs = blocks << (block_shift_ - 6); runs > touched_.size())
         touched_.resize(runs);
     while (blocks_.size() < blocks)

@@ -16,7 +16,7 @@ constexpr u64 bits_between(u32 first, u32 last) {
 
 PoolBase::PoolBase(ComponentId id, const ComponentOps& ops, const Allocator& allocator, u32 block_rows)
     : blocks_(allocator), mask_(block_rows - 1), shift_(static_cast<u32>(std::countr_zero(block_rows))), stride_(ops.stride),
-      component_(id), direct_(ops.direct), ops_(&ops), direct_pages_(allocator) {
+      component_(id), direct_(ops.direct), plain_(!ops.direct && !ops.relocate && !ops.destroy), ops_(&ops), direct_pages_(allocator) {
     THRONG_ASSERT(std::has_single_bit(block_rows) && block_rows >= 64 && block_rows <= 4096);
     const u64 owners = to_line(u64(block_rows) * stride_ + (stride_ == 0 ? ops.size : 0));
     const u64 changes = to_line(owners + u64(block_rows) * sizeof(u32));
