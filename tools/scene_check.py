@@ -65,29 +65,38 @@ def read_owners(reader, entities):
     return owners
 
 
+def read_values(reader, owners_of):
+    """One component, into the objects of its owners: owners_of(reader) gives these, in the order of the file."""
+    component, field_count = reader.name(), reader.integer(1)
+    fields = [] if field_count == 255 else [(reader.name(), reader.integer(1)) for _ in range(field_count)]
+    owners = owners_of(reader)
+    if field_count == 255:
+        for owner in owners:
+            owner[component] = reader.bytes(reader.varint()).hex()
+        return
+    for owner in owners:
+        owner[component] = {}
+    for field, kind in fields:
+        width = reader.integer(1)
+        for owner in owners:
+            owner[component][field] = value_of(kind, reader.integer(width))
+
+
 def read_scene(data):
     reader = Reader(data)
-    if reader.bytes(8) != b'THRSCENE' or reader.integer(2) != 1:
-        raise ValueError('not a scene of version 1')
-    protocol = '%016x' % reader.integer(8)
-    entities = [{} for _ in range(reader.varint())]
+    if reader.bytes(8) != b'THRSCENE':
+        raise ValueError('not a scene')
+    version, protocol = reader.integer(2), '%016x' % reader.integer(8)
+    if version not in (1, 2):
+        raise ValueError('a scene of version %d' % version)
+    entities, resources = [{} for _ in range(reader.varint())], {}
     for _ in range(reader.integer(1)):
-        component, field_count = reader.name(), reader.integer(1)
-        fields = [] if field_count == 255 else [(reader.name(), reader.integer(1)) for _ in range(field_count)]
-        owners = read_owners(reader, len(entities))
-        if field_count == 255:
-            for owner in owners:
-                entities[owner][component] = reader.bytes(reader.varint()).hex()
-            continue
-        for owner in owners:
-            entities[owner][component] = {}
-        for field, kind in fields:
-            width = reader.integer(1)
-            for owner in owners:
-                entities[owner][component][field] = value_of(kind, reader.integer(width))
+        read_values(reader, lambda reader: [entities[i] for i in read_owners(reader, len(entities))])
+    for _ in range(reader.integer(1) if version == 2 else 0):
+        read_values(reader, lambda reader: [resources])
     if reader.at != len(data):
         raise ValueError('something behind the end, at byte %d' % reader.at)
-    return protocol, entities
+    return version, protocol, entities, resources
 
 
 def same(a, b):
@@ -111,17 +120,20 @@ def main(arguments):
         # "-0" is a whole number to Python, and loses its sign there
         scene = json.load(file, parse_int=lambda text: -0.0 if text == '-0' else int(text))
     try:
-        protocol, entities = read_scene(data)
+        version, protocol, entities, resources = read_scene(data)
     except (ValueError, IndexError) as error:
         print('%s: %s' % (arguments[0], error))
         return 1
-    findings = [] if scene['throng_scene'] == 1 and scene['protocol'] == protocol else ['the heads differ']
+    findings = [] if scene['throng_scene'] == version and scene['protocol'] == protocol else ['the heads differ']
+    if not same(resources, scene.get('resources', {})):
+        findings.append('resources: %s and %s' % (resources, scene.get('resources')))
     if len(entities) != len(scene['entities']):
         findings.append('%d and %d entities' % (len(entities), len(scene['entities'])))
     findings += ['entity %d: %s and %s' % (i, a, b) for i, (a, b) in enumerate(zip(entities, scene['entities'])) if not same(a, b)]
     for finding in findings:
         print(finding)
-    print('scene_check: %d entities, %d components, %d findings' % (len(entities), sum(map(len, entities)), len(findings)))
+    print('scene_check: %d entities, %d components, %d resources, %d findings' %
+          (len(entities), sum(map(len, entities)), len(resources), len(findings)))
     return 1 if findings else 0
 
 

@@ -106,17 +106,18 @@ struct ResourceValue {
 /// How a component that is a resource's value comes from the server's world and into a client's. All null: it is none.
 struct ResourceAccess {
     u32 (*version)(const World&) = nullptr;
-    bool (*has)(const World&) = nullptr;
+    const void* (*get)(const World&) = nullptr;            // the resource; null: there is none
     void (*publish)(World&, Entity) = nullptr;             // makes the entity's component as the resource is, or takes it away
     void (*take)(World&, const void* component) = nullptr; // makes the resource as the component is
     void (*clear)(World&) = nullptr;
-    void* (*mut)(World&) = nullptr; // the resource, written from here on; null: there is none
+    void* (*mut)(World&) = nullptr;  // the resource, written from here on; null: there is none
+    void* (*make)(World&) = nullptr; // a new one, from nothing
 };
 template <class T>
 ResourceAccess resource_access() {
     ResourceAccess access;
     access.version = [](const World& world) { return world.resources().template version<T>(); };
-    access.has = [](const World& world) { return world.resources().template has<T>(); };
+    access.get = [](const World& world) -> const void* { return world.resources().template get<T>(); };
     access.publish = [](World& world, Entity entity) {
         const T* const value = world.resources().template get<T>();
         if (!value)
@@ -135,6 +136,7 @@ ResourceAccess resource_access() {
     };
     access.clear = [](World& world) { world.resources().template remove<T>(); };
     access.mut = [](World& world) -> void* { return world.resources().template mut<T>(); };
+    access.make = [](World& world) -> void* { return &world.resources().template emplace<T>(); };
     return access;
 }
 
@@ -206,7 +208,7 @@ public:
 
     /// A rule: entities that the filter lets through have the component on the wire. Of the rules of one type the highest priority decides
     /// which registration that is, of equals the registration that came first. Without a priority it is 1 + the number of types that
-    /// the filter names. Without any rule, all entities that have the component.
+    /// the filter names. Without any rule, all entities that have the component. finish() refuses two rules of one filter.
     Builder& when(const EntityFilter& filter) { return when(filter, static_cast<i32>(1 + filter.type_count)); }
     Builder& when(const EntityFilter& filter, i32 priority) {
         if (info_->rule_count < ComponentInfo::rules_max)

@@ -9,7 +9,6 @@ namespace throng {
 namespace {
 
 constexpr std::string_view magic = "THRSCENE";
-constexpr u32 binary_version = 1;
 constexpr u32 opaque_mark = 255; // in place of a field count
 enum class OwnerForm : u8 { mask, gaps };
 
@@ -39,7 +38,7 @@ public:
 
     Error write() {
         text(magic);
-        integer(binary_version, 2);
+        integer(source_.version(), 2);
         integer(source_.protocol.hash().low, 8);
         varint(static_cast<u32>(source_.entities.size()));
         const u32 count_at = out_.size();
@@ -58,10 +57,32 @@ public:
                 return error;
         }
         out_[count_at] = static_cast<std::byte>(count);
+        if (source_.with_resources)
+            if (const Error error = put_resources(); error != Error::none)
+                return error;
         return source_.check_size(out_);
     }
 
 private:
+    /// Each like a component that has one owner, without the list of owners.
+    Error put_resources() {
+        const u32 count_at = out_.size();
+        integer(0, 1);
+        u32 count = 0;
+        for (const ComponentInfo& component : source_.protocol.components()) {
+            const std::byte* const value = source_.resource(component);
+            if (!value)
+                continue;
+            ++count;
+            rows_.clear();
+            rows_.push_back({no_scene_id, value});
+            if (const Error error = put_component(component); error != Error::none)
+                return error;
+        }
+        out_[count_at] = static_cast<std::byte>(count);
+        source_.report.resources = count;
+        return Error::none;
+    }
     void integer(u64 value, u32 bytes) {
         for (u32 i = 0; i < bytes; ++i)
             out_.push_back(static_cast<std::byte>(value >> (8 * i)));
@@ -84,7 +105,8 @@ private:
             name(FieldKey(component, f));
             integer(static_cast<u64>(scene_value(component.fields[f])), 1);
         }
-        put_owners();
+        if (!is_resource(component))
+            put_owners();
         if (opaque)
             return put_opaque(component);
         for (u32 f = 0; f < component.field_count; ++f) {
@@ -164,7 +186,7 @@ public:
         u64 version = 0, hash = 0, components = 0;
         if (const Error error = integer(version, 2); error != Error::none)
             return error;
-        if (version != binary_version)
+        if (version < scene_version || version > scene_version_with_resources)
             return refuse(Error::unsupported, magic.size(), "another version of the format");
         if (const Error error = integer(hash, 8); error != Error::none)
             return error;
@@ -178,7 +200,14 @@ public:
             return error;
         entity_count_ = entity_count;
         for (; components > 0; --components)
-            if (const Error error = read_component(); error != Error::none)
+            if (const Error error = read_component(false); error != Error::none)
+                return error;
+        u64 resources = 0;
+        if (version == scene_version_with_resources)
+            if (const Error error = integer(resources, 1); error != Error::none)
+                return error;
+        for (; resources > 0; --resources)
+            if (const Error error = read_component(true); error != Error::none)
                 return error;
         return left_.empty() ? Error::none : refuse(Error::bad_value, offset(), "something behind the end");
     }
@@ -234,18 +263,18 @@ private:
         return error;
     }
 
-    Error read_component() {
+    Error read_component(bool resource) {
         std::string_view text;
         std::size_t at = 0;
         if (const Error error = name(text, at); error != Error::none)
             return error;
-        const i32 index = find_component(input_.protocol, text);
+        const i32 index = find_component(input_.protocol, text, resource);
         if (index < 0) {
-            problem_at(at).add("unknown component ").quote(text);
+            problem_at(at).add("unknown ").add(resource, text);
             return Error::wrong_protocol;
         }
         if (seen_ >> index & 1) {
-            problem_at(at).add("component ").quote(text).add(" twice");
+            problem_at(at).add(resource, text).add(" twice");
             return Error::bad_value;
         }
         seen_ |= 1u << index;
@@ -256,16 +285,15 @@ private:
             return error;
         const bool opaque = component.opaque_bytes_max > 0;
         if (opaque != (field_count == opaque_mark)) {
-            problem_at(fields_at)
-                .add("component ")
-                .quote(text)
-                .add(opaque ? " has fields, but is opaque here" : " is opaque, but has fields here");
+            problem_at(fields_at).add(component).add(opaque ? " has fields, but is opaque here" : " is opaque, but has fields here");
             return Error::wrong_protocol;
         }
         columns_count_ = opaque ? 0 : static_cast<u32>(field_count);
         if (const Error error = read_fields(component); error != Error::none)
             return error;
-        if (const Error error = read_owners(component); error != Error::none)
+        if (resource)
+            own_once();
+        else if (const Error error = read_owners(component); error != Error::none)
             return error;
         if (opaque)
             return read_opaque(component, static_cast<u32>(index));
@@ -287,11 +315,11 @@ private:
                 return error;
             const i32 f = find_field(component, key);
             if (f < 0) {
-                problem_at(at).add("unknown field ").quote(key).add(" of component ").quote(component.name);
+                problem_at(at).add("unknown field ").quote(key).add(" of ").add(component);
                 return Error::wrong_protocol;
             }
             if (seen >> f & 1) {
-                problem_at(at).add("field ").quote(key).add(" twice in component ").quote(component.name);
+                problem_at(at).add("field ").quote(key).add(" twice in ").add(component);
                 return Error::bad_value;
             }
             seen |= 1u << f;
@@ -303,8 +331,8 @@ private:
                 problem_at(kind_at)
                     .add("field ")
                     .quote(key)
-                    .add(" of component ")
-                    .quote(component.name)
+                    .add(" of ")
+                    .add(component)
                     .add(" is ")
                     .add(to_string(static_cast<SceneValue>(kind)))
                     .add(", but here ")
@@ -316,6 +344,13 @@ private:
     }
 
     // ---- which entities have the component
+    /// The list of a resource: one owner, whatever entities there are.
+    void own_once() {
+        static constexpr std::byte no_gap{0};
+        owner_form_ = OwnerForm::gaps;
+        owner_count_ = 1;
+        owners_ = {&no_gap, 1};
+    }
     /// Checks the list, and leaves it where each_owner reads it.
     Error read_owners(const ComponentInfo& component) {
         const std::size_t at = offset();
@@ -401,8 +436,8 @@ private:
         problem_at(at)
             .add("field ")
             .quote(FieldKey(component, column.field))
-            .add(" of component ")
-            .quote(component.name)
+            .add(" of ")
+            .add(component)
             .add(" needs ")
             .add(to_string(scene_value(component.fields[column.field])))
             .add(" that it can hold");
@@ -437,12 +472,7 @@ private:
             if (const Error error = varint(size); error != Error::none)
                 return error;
             if (size > component.opaque_bytes_max) {
-                problem_at(at)
-                    .add("component ")
-                    .quote(component.name)
-                    .add(" has at most ")
-                    .add(u64{component.opaque_bytes_max})
-                    .add(" bytes");
+                problem_at(at).add(component).add(" has at most ").add(u64{component.opaque_bytes_max}).add(" bytes");
                 return Error::too_large;
             }
             Bytes value;
@@ -450,7 +480,7 @@ private:
                 return error;
             sink_.component(id, index);
             if (const Error error = sink_.opaque(value); error != Error::none) {
-                problem_at(at).add("component ").quote(component.name).add(" refuses these bytes: ").add(to_string(error));
+                problem_at(at).add(component).add(" refuses these bytes: ").add(to_string(error));
                 return Error::bad_value;
             }
             sink_.end_component();

@@ -4,11 +4,10 @@
 #include "src/scene/scene_form.hpp"
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace throng {
 namespace {
-
-constexpr u64 json_version = 1;
 
 // ---------------------------------------------------------------------------------------------------- writing
 /// Infinities and NaNs are no numbers of JSON: their bits stand in a string.
@@ -76,6 +75,23 @@ Error put_component(SceneSource& source, Array<std::byte>& out, const ComponentI
     return Error::none;
 }
 
+Error put_resources(SceneSource& source, Array<std::byte>& out) {
+    const char* before = ",\n\"resources\":{\n";
+    for (const ComponentInfo& component : source.protocol.components()) {
+        const std::byte* const value = source.resource(component);
+        if (!value)
+            continue;
+        json_put(out, std::exchange(before, ",\n"));
+        if (const Error error = put_component(source, out, component, value, no_scene_id); error != Error::none)
+            return error;
+        ++source.report.resources;
+        if (const Error error = source.check_size(out); error != Error::none)
+            return error;
+    }
+    json_put(out, "\n}");
+    return Error::none;
+}
+
 // ---------------------------------------------------------------------------------------------------- reading
 class JsonReader {
 public:
@@ -83,6 +99,8 @@ public:
 
     Error read(u32& entity_count) {
         if (const Error error = read_head(); error != Error::none)
+            return error;
+        if (const Error error = read_parts(); error != Error::none)
             return error;
         if (text_.take(']'))
             return read_end(entity_count);
@@ -141,25 +159,37 @@ private:
         if (const Error error = text_.number(token); error != Error::none)
             return refuse(error, text_.offset(), "expected a version");
         u64 version = 0;
-        if (!json_value(token, version) || version != json_version)
+        if (!json_value(token, version) || version < scene_version || version > scene_version_with_resources)
             return refuse(Error::unsupported, version_offset, "another version of the format");
-        if (!text_.take(','))
-            return refuse_here("expected ','");
-        std::string_view key;
-        if (const Error error = read_key(key); error != Error::none)
-            return error;
-        if (key == "protocol") {
-            if (const Error error = read_hash(); error != Error::none)
-                return error;
+        may_have_resources_ = version == scene_version_with_resources;
+        return Error::none;
+    }
+    /// What may come before the entities, and their beginning.
+    Error read_parts() {
+        bool may_have_hash = true;
+        for (;;) {
             if (!text_.take(','))
                 return refuse_here("expected ','");
-            if (const Error error = read_this_key("entities"); error != Error::none)
+            std::string_view key;
+            if (const Error error = read_key(key); error != Error::none)
                 return error;
-        } else if (key != "entities") {
-            problem_at(key_offset_).add("expected \"protocol\" or \"entities\", not ").quote(key);
-            return Error::bad_value;
+            if (key == "entities")
+                return text_.take('[') ? Error::none : refuse_here("expected '['");
+            const bool hash = may_have_hash && key == "protocol", resources = may_have_resources_ && key == "resources";
+            if (!hash && !resources) {
+                problem_at(key_offset_)
+                    .add("expected ")
+                    .add(may_have_hash ? "\"protocol\" or " : "")
+                    .add(may_have_resources_ ? "\"resources\" or " : "")
+                    .add("\"entities\", not ")
+                    .quote(key);
+                return Error::bad_value;
+            }
+            if (const Error error = hash ? read_hash() : read_resources(); error != Error::none)
+                return error;
+            may_have_hash = false;
+            may_have_resources_ &= hash;
         }
-        return text_.take('[') ? Error::none : refuse_here("expected '['");
     }
     Error read_hash() {
         const std::size_t offset = text_.offset();
@@ -183,12 +213,21 @@ private:
         return Error::none;
     }
 
+    Error read_resources() {
+        if (!text_.take('{'))
+            return refuse_here("expected '{' of the resources");
+        return read_components(no_scene_id);
+    }
     Error read_entity(u32 id) {
         if (!text_.sees('{'))
             return refuse_here("expected '{' of an entity");
         if (id == input_.entities_max)
             return refuse(Error::limit_reached, text_.offset(), "more entities than entities_max");
         text_.take('{');
+        return read_components(id);
+    }
+    /// Those of an entity; no_scene_id: resources.
+    Error read_components(u32 id) {
         if (text_.take('}'))
             return Error::none;
         u32 seen = 0;
@@ -196,19 +235,22 @@ private:
             if (const Error error = read_component(id, seen); error != Error::none)
                 return error;
         } while (text_.take(','));
-        return text_.take('}') ? Error::none : refuse_here("expected ',' or '}' behind a component");
+        if (text_.take('}'))
+            return Error::none;
+        return refuse_here(id == no_scene_id ? "expected ',' or '}' behind a resource" : "expected ',' or '}' behind a component");
     }
     Error read_component(u32 id, u32& seen) {
         std::string_view name;
         if (const Error error = read_key(name); error != Error::none)
             return error;
-        const i32 index = find_component(input_.protocol, name);
+        const bool resource = id == no_scene_id;
+        const i32 index = find_component(input_.protocol, name, resource);
         if (index < 0) {
-            problem_at(key_offset_).add("unknown component ").quote(name);
+            problem_at(key_offset_).add("unknown ").add(resource, name);
             return Error::wrong_protocol;
         }
         if (seen >> index & 1) {
-            problem_at(key_offset_).add("component ").quote(name).add(" twice in one entity");
+            problem_at(key_offset_).add(resource, name).add(resource ? " twice" : " twice in one entity");
             return Error::bad_value;
         }
         seen |= 1u << index;
@@ -222,7 +264,7 @@ private:
     Error read_opaque(const ComponentInfo& component) {
         const std::size_t offset = text_.offset();
         if (const Error error = text_.hex(opaque_, component.opaque_bytes_max); error != Error::none) {
-            ProblemText problem = problem_at(text_.offset()).add("component ").quote(component.name);
+            ProblemText problem = problem_at(text_.offset()).add(component);
             if (error == Error::too_large)
                 problem.add(" has at most ").add(u64{component.opaque_bytes_max}).add(" bytes");
             else
@@ -231,14 +273,14 @@ private:
         }
         const Error error = sink_.opaque({opaque_.data(), opaque_.size()});
         if (error != Error::none) {
-            problem_at(offset).add("component ").quote(component.name).add(" refuses these bytes: ").add(to_string(error));
+            problem_at(offset).add(component).add(" refuses these bytes: ").add(to_string(error));
             return Error::bad_value;
         }
         return Error::none;
     }
     Error read_fields(const ComponentInfo& component) {
         if (!text_.take('{')) {
-            problem_at(text_.offset()).add("component ").quote(component.name).add(" needs '{' and its fields");
+            problem_at(text_.offset()).add(component).add(" needs '{' and its fields");
             return text_.missing();
         }
         if (text_.take('}'))
@@ -250,11 +292,11 @@ private:
                 return error;
             const i32 f = find_field(component, key);
             if (f < 0) {
-                problem_at(key_offset_).add("unknown field ").quote(key).add(" of component ").quote(component.name);
+                problem_at(key_offset_).add("unknown field ").quote(key).add(" of ").add(component);
                 return Error::wrong_protocol;
             }
             if (seen >> f & 1) {
-                problem_at(key_offset_).add("field ").quote(key).add(" twice in component ").quote(component.name);
+                problem_at(key_offset_).add("field ").quote(key).add(" twice in ").add(component);
                 return Error::bad_value;
             }
             seen |= 1u << f;
@@ -284,8 +326,8 @@ private:
             problem_at(error == Error::truncated ? text_.offset() : offset)
                 .add("field ")
                 .quote(FieldKey(component, f))
-                .add(" of component ")
-                .quote(component.name)
+                .add(" of ")
+                .add(component)
                 .add(" needs ")
                 .add(to_string(scene_value(field)))
                 .add(" that it can hold");
@@ -364,6 +406,7 @@ private:
     char key_[scene_name_bytes_max];
     std::size_t key_offset_ = 0;
     Array<std::byte> opaque_;
+    bool may_have_resources_ = false;
     u32 largest_target_ = no_scene_id;
     std::size_t largest_target_offset_ = 0;
 };
@@ -372,10 +415,14 @@ private:
 
 Error write_json(SceneSource& source, Array<std::byte>& out) {
     json_put(out, "{\n\"throng_scene\":");
-    json_put_number(out, json_version);
+    json_put_number(out, u64{source.version()});
     json_put(out, ",\n\"protocol\":\"");
     json_put_hex_number(out, source.protocol.hash().low, 16);
-    json_put(out, "\",\n\"entities\":[");
+    json_put(out, "\"");
+    if (source.with_resources)
+        if (const Error error = put_resources(source, out); error != Error::none)
+            return error;
+    json_put(out, ",\n\"entities\":[");
     for (u32 id = 0; id < source.entities.size(); ++id) {
         json_put(out, id > 0 ? ",\n{" : "\n{");
         bool first = true;

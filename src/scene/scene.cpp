@@ -23,7 +23,7 @@ Error collect(const World& world, const Protocol& protocol, const SceneSaveOptio
     }
     std::sort(entities.begin(), entities.end(), [](const Entity& a, const Entity& b) { return a.entity_id < b.entity_id; });
     for (const ComponentInfo& component : protocol.components())
-        if (component.resource.version) { // the entity that resources travel with is not the game's
+        if (is_resource(component)) { // the entity that resources travel with is not the game's
             const auto has = [&](const Entity& entity) { return world.dense_index(entity.entity_idx, component.id) != no_row; };
             entities.resize(static_cast<std::size_t>(std::remove_if(entities.begin(), entities.end(), has) - entities.begin()));
         }
@@ -96,6 +96,12 @@ public:
         : world_(world), protocol_(protocol), report_(report), changed_(world.options().allocator) {}
     void component(u32 id, u32 component) override {
         info_ = &protocol_.components()[component];
+        if (is_resource(*info_)) {
+            void* const there = info_->resource.mut(world_);
+            fields_ = row_ = static_cast<std::byte*>(there ? there : info_->resource.make(world_));
+            ++report_.resources;
+            return;
+        }
         entity_ = report_.entities[id];
         PoolBase& pool = *world_.pool_of(info_->id);
         const u32 dense = world_.dense_index(entity_.entity_idx, info_->id);
@@ -197,10 +203,15 @@ Error save_scene(const World& world, const Protocol& protocol, Array<std::byte>&
         id_of_slot.resize(world.entity_slots(), no_scene_id);
         for (u32 id = 0; id < report.entities.size(); ++id)
             id_of_slot[report.entities[id].entity_idx] = id;
+        const std::span<const ComponentInfo> components = protocol.components();
+        const bool with_resources = options.resources && std::any_of(components.begin(), components.end(), [&](const ComponentInfo& c) {
+                                        return is_resource(c) && c.resource.get(world);
+                                    });
         SceneSource source{world,
                            protocol,
                            {report.entities.data(), report.entities.size()},
                            {id_of_slot.data(), id_of_slot.size()},
+                           with_resources,
                            std::min(options.bytes_max, 1u << 31),
                            report,
                            Array<std::byte>(allocator),

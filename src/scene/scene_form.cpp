@@ -63,10 +63,10 @@ FieldKey::FieldKey(const ComponentInfo& component, u32 field) {
     }
 }
 
-i32 find_component(const Protocol& protocol, std::string_view name) {
+i32 find_component(const Protocol& protocol, std::string_view name, bool resource) {
     const std::span<const ComponentInfo> components = protocol.components();
     for (u32 c = 0; c < components.size(); ++c)
-        if (name == components[c].name && !components[c].resource.version) // resources are not of scenes
+        if (name == components[c].name && is_resource(components[c]) == resource)
             return static_cast<i32>(c);
     return -1;
 }
@@ -101,10 +101,14 @@ ProblemText& ProblemText::quote(std::string_view name) {
 }
 
 const std::byte* SceneSource::row(u32 id, const ComponentInfo& component) const {
-    if (!protocol.layout().is_first_of_type(static_cast<u32>(&component - protocol.components().data())))
+    if (is_resource(component) || !protocol.layout().is_first_of_type(static_cast<u32>(&component - protocol.components().data())))
         return nullptr;
     const u32 dense = world.dense_index(entities[id].entity_idx, component.id);
     return dense != no_row ? static_cast<const std::byte*>(world.pool_of(component.id)->row(dense)) : nullptr;
+}
+
+const std::byte* SceneSource::resource(const ComponentInfo& component) const {
+    return is_resource(component) ? static_cast<const std::byte*>(component.resource.get(world)) : nullptr;
 }
 
 const std::byte* SceneSource::fields_of(const ComponentInfo& component, const std::byte* row) {
@@ -130,14 +134,10 @@ Error SceneSource::opaque_value(const ComponentInfo& component, const std::byte*
     opaque.resize(component.opaque_bytes_max);
     const u32 bytes = component.serialize(row, {opaque.data(), opaque.size()});
     if (bytes > component.opaque_bytes_max) {
-        ProblemText(report.problem)
-            .add("component ")
-            .quote(component.name)
-            .add(" of entity ")
-            .add(u64{id})
-            .add(" needs more than ")
-            .add(u64{component.opaque_bytes_max})
-            .add(" bytes");
+        ProblemText problem = ProblemText(report.problem).add(component);
+        if (!is_resource(component))
+            problem.add(" of entity ").add(u64{id});
+        problem.add(" needs more than ").add(u64{component.opaque_bytes_max}).add(" bytes");
         return Error::too_large;
     }
     value = {opaque.data(), bytes};

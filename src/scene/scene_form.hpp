@@ -22,8 +22,13 @@ struct FieldKey {
     char digits[4] = {};
     std::string_view text;
 };
-/// By name; none of ours: -1.
-i32 find_component(const Protocol& protocol, std::string_view name);
+/// Versions of both forms. A writer takes the oldest that has what it writes, so that older builds read what they can.
+inline constexpr u32 scene_version = 1, scene_version_with_resources = 2;
+inline bool is_resource(const ComponentInfo& component) {
+    return component.resource.version != nullptr;
+}
+/// A component, or a resource, by name; none of ours: -1.
+i32 find_component(const Protocol& protocol, std::string_view name, bool resource);
 i32 find_field(const ComponentInfo& component, std::string_view key);
 
 /// Composes the text of a problem; cuts what does not fit.
@@ -34,6 +39,9 @@ public:
     ProblemText& add(u64 number);
     /// A name out of a file: in quotes, at most 48 bytes of it, others than printable ASCII as '?'.
     ProblemText& quote(std::string_view name);
+    /// `component "name"` or `resource "name"`; or one of that name.
+    ProblemText& add(const ComponentInfo& component) { return add(is_resource(component), component.name); }
+    ProblemText& add(bool resource, std::string_view name) { return add(resource ? "resource " : "component ").quote(name); }
 
 private:
     std::span<char> out_; // the last byte stays 0
@@ -49,13 +57,17 @@ struct SceneSource {
     const Protocol& protocol;
     std::span<const Entity> entities; // by scene id
     std::span<const u32> id_of_slot;  // by entity_idx; no_scene_id
+    bool with_resources;              // there are some, and they are asked for
     u32 bytes_max;
     SceneReport& report;
     Array<std::byte> opaque;                                                     // scratch of opaque_value
     alignas(wire_form_alignment_max) std::byte object[wire_form_bytes_max] = {}; // of fields_of
 
+    u32 version() const { return with_resources ? scene_version_with_resources : scene_version; }
     /// The component's row, or null. Of several registrations of a type the first one speaks for it.
     const std::byte* row(u32 id, const ComponentInfo& component) const;
+    /// The world's resource, or null, also for what is none.
+    const std::byte* resource(const ComponentInfo& component) const;
     /// Where the fields of a component's row are: in it, or in what it travels as; good until the next call.
     const std::byte* fields_of(const ComponentInfo& component, const std::byte* row);
     /// The scene id that a reference field leads to; no_scene_id: null. Counts those that are dropped.
@@ -71,6 +83,7 @@ Error write_binary(SceneSource& source, Array<std::byte>& out);
 
 // ---- from a file
 /// What a reader calls, in the order of the file. Each component of an entity comes once: component, then its values, then end_component.
+/// Each resource, too; it is of no entity.
 class SceneSink {
 public:
     virtual void component(u32 id, u32 component) = 0;

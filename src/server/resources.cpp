@@ -12,7 +12,7 @@ void publish_resources(ServerState& state) {
     for (u32 left = state.layout.resources; left; left &= left - 1) {
         const u32 c = static_cast<u32>(std::countr_zero(left));
         const ResourceAccess& resource = state.layout.components[c].info->resource;
-        const bool has = resource.has(world);
+        const bool has = resource.get(world) != nullptr;
         any |= has;
         const u32 version = resource.version(world);
         if (!anew && version == state.resource_versions[c])

@@ -1,5 +1,5 @@
 // A world's replicated state as a scene.
-#include "tests/conformance/state_support.hpp"
+#include "tests/conformance/rules_support.hpp"
 #include "throng/scene.hpp"
 #include <string>
 
@@ -57,6 +57,35 @@ TEST_CASE("world_serialization/not_replicated") {
         CHECK(report.entities.empty());
         CHECK(other.entity_count() == 0);
     });
+}
+
+// Of a server's world and of a client's, and into the world of a server that goes on: clients hear of them.
+TEST_CASE("world_serialization/resources") {
+    StateNet net = make_net([](Protocol& p) { health(p), weather(p); });
+    StateNet::Peer& peer = net.join();
+    const Entity storm = net.world.spawn(Health{3, false}, Replicated{});
+    net.world.resources().emplace<Weather>(Weather{7, storm});
+    net.agree();
+    const Entity shown[] = {net.shown(peer, storm), net.shown(peer, net.server.resource_entity())};
+    for (const bool of_client : {false, true})
+        each_form(of_client ? *peer.world : net.world, *net.protocol, of_client ? shown : std::span<const Entity>(),
+                  [](World& other, const SceneReport& report) {
+                      REQUIRE(report.entities.size() == 1); // not the one that resources travel with
+                      CHECK(report.resources == 1);
+                      REQUIRE(other.resources().get<Weather>());
+                      CHECK(other.resources().get<Weather>()->wind == 7);
+                      CHECK(other.resources().get<Weather>()->storm == report.entities[0]);
+                  });
+    Array<std::byte> file;
+    SceneReport report;
+    REQUIRE(save_scene(net.world, *net.protocol, file, report) == Error::none);
+    net.world.resources().remove<Weather>();
+    net.agree();
+    CHECK(wind(peer) == -1);
+    REQUIRE(load_scene(net.world, *net.protocol, {file.data(), file.size()}, report) == Error::none);
+    net.agree();
+    CHECK(wind(peer) == 7);
+    CHECK(peer.world->resources().get<Weather>()->storm == net.shown(peer, report.entities[0]));
 }
 
 // An entity that is in the output already gets the saved components beside its own; clients hear of it.

@@ -148,6 +148,32 @@ struct FuzzProtocol {
     }
 };
 
+struct Season { // resources
+    i32 year = 0;
+    Entity ruler;
+};
+struct Motto : Note {};
+
+/// Of scenes: the older build's components, and resources.
+struct SceneFuzzProtocol {
+    Protocol protocol;
+    SceneFuzzProtocol() {
+        const Range map{-1000, 1000, 0.01};
+        protocol.resource<Season>("season").field(&Season::year, "year").field(&Season::ruler, "ruler");
+        protocol.component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z);
+        protocol.component<Speed>("speed").field(&Speed::x, Range{-20, 20, 0.01}).field(&Speed::z, Range{-20, 20, 0.01});
+        protocol.component<Life>("life")
+            .field(&Life::hp, "hp")
+            .field(&Life::angry, "angry")
+            .field(&Life::yaw, Angle{10}, "yaw")
+            .field(&Life::target);
+        protocol.opaque<Note>("note", sizeof(Note::bytes), write_note, read_note);
+        protocol.resource<Motto>("motto", sizeof(Note::bytes), OpaqueFunctions{write_note, read_note});
+        if (protocol.finish() != Error::none)
+            std::abort();
+    }
+};
+
 inline void require(bool condition) {
     if (!condition)
         std::abort();

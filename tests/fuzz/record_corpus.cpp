@@ -423,7 +423,7 @@ void links() {
 
 // ---- scene: both forms of a small world, and JSON as a person writes it
 void scenes() {
-    fuzz::FuzzProtocol fixture;
+    fuzz::SceneFuzzProtocol fixture;
     World world;
     const Entity first = world.spawn(fuzz::Place{1.5f, -20}, fuzz::Speed{0.1f, 3e-9f}, Replicated{});
     fuzz::Note note;
@@ -434,16 +434,22 @@ void scenes() {
     for (u32 i = 0; i < 60; ++i)
         world.spawn(Replicated{});
     world.spawn(fuzz::Life{}, Replicated{});
-    for (const SceneForm form : {SceneForm::json, SceneForm::binary}) {
-        Array<std::byte> file;
-        SceneReport report;
-        if (save_scene(world, fixture.protocol, file, report, {.form = form}) != Error::none)
-            std::exit(1);
-        save("scene", form == SceneForm::json ? "json" : "binary", {file.data(), file.size()});
-    }
+    world.resources().emplace<fuzz::Season>(fuzz::Season{-300, second});
+    static_cast<fuzz::Note&>(world.resources().emplace<fuzz::Motto>()) = note;
+    for (const bool resources : {false, true})
+        for (const SceneForm form : {SceneForm::json, SceneForm::binary}) {
+            Array<std::byte> file;
+            SceneReport report;
+            if (save_scene(world, fixture.protocol, file, report, {.form = form, .resources = resources}) != Error::none)
+                std::exit(1);
+            save("scene", std::string(form == SceneForm::json ? "json" : "binary") + (resources ? "_resources" : ""),
+                 {file.data(), file.size()});
+        }
     save("scene", "by_hand",
          std::string("{ \"throng_scene\": 1,\r\n  \"entities\": [ {\"li\\u0066e\": {\"3\": 1, \"hp\": 5}},\n\t{\"place\": "
                      "{\"1\": -2.5E+1}}, {\"note\": \"00ff7f\", \"life\": {\"yaw\": \"0x7fc00001\", \"3\": null}} ]\n}\n"));
+    save("scene", "resources_by_hand",
+         std::string("{\"throng_scene\":2 , \"resources\": {\"season\": {\"ruler\": 1},\n \"motto\": \"6869\"},\"entities\":[{},{}]}"));
 }
 
 // ---- trace: the formats

@@ -23,19 +23,26 @@ bool same(const Array<std::byte>& a, const Array<std::byte>& b) {
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const throng::u8* data, std::size_t size_bytes) {
-    static fuzz::FuzzProtocol fixture;
+    static fuzz::SceneFuzzProtocol fixture;
     const Protocol& protocol = fixture.protocol;
     const Bytes in{reinterpret_cast<const std::byte*>(data), size_bytes};
     World world(WorldOptions{.block_rows = 64});
     const Entity old = world.spawn(fuzz::Place{1, 2});
     const Entity existing[] = {old};
+    world.resources().emplace<fuzz::Season>(fuzz::Season{7, old});
+    const u32 version = world.resources().version<fuzz::Season>();
     SceneReport report;
     const Error error = load_scene(world, protocol, in, report, {.existing = existing, .entities_max = 500, .bytes_max = 100'000});
     if (error != Error::none) {
         require(world.entity_count() == 1 && world.signature(old).count() == 1 && world.get<fuzz::Place>(old)->x == 1);
         require(report.entities.empty() && report.problem[0] != 0 && report.problem_offset <= size_bytes);
+        require(world.resources().version<fuzz::Season>() == version && !world.resources().has<fuzz::Motto>());
         return 0;
     }
+    const fuzz::Season& season = *world.resources().get<fuzz::Season>();
+    require(!season.ruler || world.alive(season.ruler));
+    const u32 seasons = world.resources().version<fuzz::Season>() != version, mottos = world.resources().has<fuzz::Motto>();
+    require(report.resources == seasons + mottos);
     require(report.extended == 1 && report.created + 1 == report.entities.size() && world.entity_count() == report.entities.size());
     for (const SceneForm form : {SceneForm::json, SceneForm::binary}) {
         const Array<std::byte> file = saved(world, protocol, form);

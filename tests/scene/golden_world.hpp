@@ -1,5 +1,5 @@
 #pragma once
-// The world of the committed files golden.json and golden.scene.
+// The worlds of the committed files: golden.json and golden.scene, of version 1, and golden_resources.json and .scene, of version 2.
 #include "tests/scene/scene_support.hpp"
 
 namespace scene_test {
@@ -27,6 +27,24 @@ inline void fill_golden(World& world) {
     for (u32 i = 0; i < 300; ++i) // far apart, so that owners are listed by gaps
         world.spawn(Replicated{});
     world.add<Mark>(world.spawn(Replicated{}));
+}
+
+inline void fill_golden_resources(World& world) {
+    const Entity first = world.spawn(Place{1, 2, 3}, Replicated{});
+    world.spawn(Bond{first, {}}, Replicated{});
+    world.resources().emplace<Weather>(Weather{0.1f, true, 300, first});
+    world.resources().emplace<Motto>().text = "A \"motto\"";
+}
+
+/// A pair of files.
+struct GoldenFiles {
+    const char* name;
+    bool resources;
+    void (*fill)(World& world);
+};
+inline constexpr GoldenFiles golden_files[] = {{"golden", false, fill_golden}, {"golden_resources", true, fill_golden_resources}};
+inline std::string golden_name(const GoldenFiles& files, SceneForm form) {
+    return std::string(files.name) + (form == SceneForm::json ? ".json" : ".scene");
 }
 
 } // namespace scene_test

@@ -43,7 +43,7 @@ TEST_SUITE("scene") {
             {"", Error::truncated, "line 1, column 1: expected '{'"},
             {"<scene/>", Error::unsupported, "line 1, column 1: neither JSON nor the binary form of a scene"},
             {"{\"nodes\": 1}", Error::unsupported, "line 1, column 2: expected \"throng_scene\", not \"nodes\""},
-            {"{\"throng_scene\": 2, \"what\": []}", Error::unsupported, "line 1, column 18: another version of the format"},
+            {"{\"throng_scene\": 3, \"what\": []}", Error::unsupported, "line 1, column 18: another version of the format"},
             {"{\"throng_scene\": 1, \"protocol\": \"12\", \"entities\": []}", Error::bad_value,
              "line 1, column 33: the protocol hash has 16 digits 0-9, a-f"},
             {"{\"throng_scene\": 1, \"people\": []}", Error::bad_value,

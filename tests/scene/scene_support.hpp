@@ -2,6 +2,7 @@
 // Components of every kind of field, worlds of them, and how two worlds are compared: value by value, without the code under test.
 #include "throng/ecs.hpp"
 #include "throng/scene.hpp"
+#include <algorithm>
 #include <cstring>
 #include <doctest/doctest.h>
 #include <random>
@@ -40,6 +41,16 @@ struct Title {
 struct Local { // not registered
     int value = 0;
 };
+struct Weather { // resources
+    float wind = 2;
+    bool storm = false;
+    u32 days = 0;
+    Entity centre;
+};
+struct Motto : Title {};
+struct Season {
+    i32 year = 1;
+};
 
 inline u32 write_title(const void* component, std::span<std::byte> out) {
     const std::string& text = static_cast<const Title*>(component)->text;
@@ -58,7 +69,9 @@ inline constexpr u32 title_bytes_max = 40;
 
 struct SceneProtocol : Protocol {
     /// A step says how the wire rounds; files do not care.
-    explicit SceneProtocol(double step = 0.01) {
+    explicit SceneProtocol(double step = 0.01, bool resources = false) {
+        if (resources)
+            resource<Season>("season").field(&Season::year, "year");
         component<Place>("place")
             .field(&Place::x, Range{-100, 100, step}, "x")
             .field(&Place::z, Range{-100, 100, step}, "z")
@@ -79,6 +92,14 @@ struct SceneProtocol : Protocol {
         component<Mark>("a \"marked\" one\\\t");
         opaque<Title>("title", title_bytes_max, write_title, read_title);
         component<ChildOf>("child of").field(&ChildOf::target, "parent");
+        if (resources) {
+            resource<Weather>("weather")
+                .field(&Weather::wind, Range{0, 50, step}, "wind")
+                .field(&Weather::storm, "storm")
+                .field(&Weather::days, "days")
+                .field(&Weather::centre); // "3"
+            resource<Motto>("motto", title_bytes_max, OpaqueFunctions{write_title, read_title});
+        }
         if (finish() != Error::none)
             throw std::runtime_error(problem());
     }
@@ -156,6 +177,24 @@ inline std::string difference(const World& world_a, const World& world_b, const 
         if (place(a, world_a.target<ChildOf>(a[i])) != place(b, world_b.target<ChildOf>(b[i])))
             return who + "parent";
     }
+    return {};
+}
+
+/// The same of resources.
+inline std::string resource_difference(const World& world_a, const World& world_b, const Array<Entity>& a, const Array<Entity>& b) {
+    const auto place = [](const Array<Entity>& list, Entity entity) { return std::find(list.begin(), list.end(), entity) - list.begin(); };
+    const Weather *weather_a = world_a.resources().get<Weather>(), *weather_b = world_b.resources().get<Weather>();
+    if (!weather_a != !weather_b)
+        return "weather";
+    if (weather_a && (!same_bits(weather_a->wind, weather_b->wind) || weather_a->storm != weather_b->storm ||
+                      weather_a->days != weather_b->days || place(a, weather_a->centre) != place(b, weather_b->centre)))
+        return "values of weather";
+    const Motto *motto_a = world_a.resources().get<Motto>(), *motto_b = world_b.resources().get<Motto>();
+    if (!motto_a != !motto_b || (motto_a && motto_a->text != motto_b->text))
+        return "motto";
+    const Season *season_a = world_a.resources().get<Season>(), *season_b = world_b.resources().get<Season>();
+    if (!season_a != !season_b || (season_a && season_a->year != season_b->year))
+        return "season";
     return {};
 }
 
