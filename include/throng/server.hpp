@@ -32,7 +32,7 @@ struct ServerConfig {
     Authorization authorization = Authorization::protocol;
     u32 verdict_wait_ms = 10'000;      // a client that waits for a verdict for longer is refused; 0: the host sees to it
     u32 lasting_max = 4096;            // Lasting entities that one client may have; beyond it, further ones are not shown to it
-    u32 records_max = 4096;            // messages in flight to one client; the oldest is then counted as lost
+    u32 records_max = 4096;            // messages in flight to one client; then state stays pending until the oldest is acknowledged or lost
     // sending
     u32 budget_bytes = 0;              // a client and tick, all state messages; 0: no budget. A token bucket: may be exceeded for
                                        // one tick and is then paid back
@@ -67,7 +67,7 @@ struct StageTime {
 /// A limit that was reached during the tick; the name of the knob is in the comment.
 enum LimitBit : u32 {
     limit_chunks = 1u << 0,         // chunks_max: entities were left out
-    limit_records = 1u << 1,        // records_max: messages in flight were given up as lost
+    limit_records = 1u << 1,        // records_max: messages were not sent, or ones in flight were given up as lost
     limit_backend_refused = 1u << 2, // the backend's queue limits: state stays pending
     limit_budget = 1u << 3,         // budget_bytes: state stays pending
     limit_opaque = 1u << 4,         // an opaque component did not fit its bytes_max: replicated as absent

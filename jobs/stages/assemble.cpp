@@ -36,6 +36,7 @@ private:
     bool close_open() { return close(Channel::unreliable, open_.first(used_)); }
     bool close(Channel channel, Bytes message, bool ends = false);
     bool send_ends();
+    bool has_record() const;
     MessageRecord& new_record();
     template <class T>
     void grow(Array<T>& ring, u32 size, u32 from, u32 to) const;
@@ -100,6 +101,15 @@ void Assembler::reserve_rings(u32 messages, u32 sections) {
     client_.tick_sections = sections;
 }
 
+/// Whether there is room for one more message in flight. What is so young that its ack is to be expected is not given up for another one:
+/// else of many messages a tick none would ever be acknowledged.
+bool Assembler::has_record() const {
+    if (client_.next_message - client_.oldest_message < state_.config.records_max || client_.records.empty())
+        return true;
+    const MessageRecord& oldest = client_.records[client_.oldest_message & (client_.records.size() - 1)];
+    return oldest.state != record_in_flight || static_cast<i32>(state_.tick - oldest.tick) > loss_timeout(state_, client_);
+}
+
 /// The next record of the ring; the ring grows to records_max, then the oldest message counts as lost.
 MessageRecord& Assembler::new_record() {
     if (client_.next_message - client_.oldest_message == client_.records.size()) {
@@ -137,11 +147,12 @@ void Assembler::open_message() {
 bool Assembler::close(Channel channel, Bytes message, bool ends) {
     used_ = 0;
     last_chunk_ = 0;
-    const bool state = ends || worker_.lanes.size() != 0;
-    const SendResult result = std::exchange(in_place_, false) ? state_.backend.send_in_place(id_, static_cast<u32>(message.size()))
-                                                              : state_.backend.send(id_, channel, message);
+    const bool state = ends || worker_.lanes.size() != 0, in_place = std::exchange(in_place_, false), recorded = has_record();
+    const SendResult result = !recorded  ? SendResult::refused
+                              : in_place ? state_.backend.send_in_place(id_, static_cast<u32>(message.size()))
+                                         : state_.backend.send(id_, channel, message);
     if (result != SendResult::accepted) {
-        worker_.counts.limits |= limit_backend_refused;
+        worker_.counts.limits |= recorded ? limit_backend_refused : limit_records;
         client_.attention = true; // all of it stays pending
         client_.clean = false;
         worker_.lanes.clear();

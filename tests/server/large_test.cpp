@@ -18,16 +18,16 @@ std::string long_text(u32 seed) {
     return text;
 }
 
-/// Two large messages a flush; the multiplexer takes any number.
+/// Two messages of a kind a flush; the multiplexer takes any number.
 struct Narrow {
-    Narrow()
-        : network({.reliable_bytes_max = 8192, .ordered = {8192, 2}}), worlds(network.server()), protocol(make_protocol()),
-          server(world, *protocol, worlds.open(0), {.message_bytes_max = 200, .loss_timeout_ticks = 4}) {
+    explicit Narrow(ServerConfig config)
+        : network({.reliable_bytes_max = 8192, .unreliable = {2400, 2}, .ordered = {8192, 2}}), worlds(network.server()),
+          protocol(make_protocol()), server(world, *protocol, worlds.open(0), config) {
         id = network.connect();
         rooms = std::make_unique<ClientMultiplexer>(network.client(id));
-        ClientConfig config;
-        config.max_late_ticks = 4;
-        client = std::make_unique<Client>(shown, *protocol, *rooms->join(0), config);
+        ClientConfig at_client;
+        at_client.max_late_ticks = 4;
+        client = std::make_unique<Client>(shown, *protocol, *rooms->join(0), at_client);
     }
     const TickReport& step() {
         worlds.poll(now += 50'000);
@@ -55,7 +55,7 @@ struct Narrow {
 
 TEST_SUITE("server") {
     TEST_CASE("large state: a slow channel gets free again once the world is still") {
-        Narrow net;
+        Narrow net({.message_bytes_max = 200, .loss_timeout_ticks = 4});
         for (int i = 0; i < 10; ++i)
             net.step();
         REQUIRE(net.server.joined(0));
@@ -80,6 +80,22 @@ TEST_SUITE("server") {
             CHECK((there->text == net.world.get<Name>(e)->text));
         }
         CHECK(net.step().messages == 0); // idle again
+    }
+
+    TEST_CASE("large state: more messages a tick than records_max, of which most are dropped") {
+        Narrow net({.records_max = 16, .message_bytes_max = 200});
+        for (int i = 0; i < 10; ++i)
+            net.step();
+        REQUIRE(net.server.joined(0));
+        std::vector<Entity> all;
+        for (int i = 0; i < 60; ++i) // a packet each
+            all.push_back(net.world.spawn(Name{long_text(static_cast<u32>(i)).substr(0, 120)}, Replicated{}));
+        CHECK((net.step().limits & limit_records) != 0);
+        int ticks = 0;
+        while (!net.server.settled(0) && ++ticks < 600)
+            net.step();
+        CHECK(ticks < 500);
+        CHECK(net.shown.entity_count() == 60);
     }
 
     TEST_CASE("large state: what went beyond a budget is paid off in quiet ticks, too") {
