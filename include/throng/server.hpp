@@ -32,7 +32,7 @@ struct ServerConfig {
     Authorization authorization = Authorization::protocol;
     u32 verdict_wait_ms = 10'000;      // a client that waits for a verdict for longer is refused; 0: the host sees to it
     u32 lasting_max = 4096;            // Lasting entities that one client may have; beyond it, further ones are not shown to it
-    u32 records_max = 4096;            // messages in flight to one client; then state stays pending until the oldest is acknowledged or lost
+    u32 records_max = 4096;            // messages in flight to one client; then state stays pending until the oldest is acked or lost
     // sending
     u32 budget_bytes = 0;              // a client and tick, all state messages; 0: no budget. A token bucket: may be exceeded for
                                        // one tick and is then paid back

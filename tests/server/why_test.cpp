@@ -2,6 +2,7 @@
 #include "tests/support/replication_world.hpp"
 #include <cstring>
 #include <doctest/doctest.h>
+#include <random>
 #include <set>
 
 using namespace throng;
@@ -411,5 +412,68 @@ TEST_SUITE("server") {
         for (const Entity e : {all[0], all[1], fifth})
             CHECK(net.why(e).last_sections.carried);
         CHECK_FALSE(net.why(all[2]).last_sections.carried);
+    }
+
+    TEST_CASE("why: where chunks_max leaves no room, for entities or for clusters, what is said holds, and is never the next tick") {
+        u32 reached = 0;
+        std::set<WhyReason> reasons;
+        std::set<WhyCluster> clusters;
+        for (u32 seed = 1; seed <= 12; ++seed) {
+            CAPTURE(seed);
+            auto protocol = std::make_unique<Protocol>();
+            const Range map{-1000, 1000, 0.01};
+            protocol->component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z);
+            protocol->component<Health>("health").field(&Health::hp).field(&Health::angry);
+            protocol->component<Link>("link").field(&Link::target).related(&Link::target);
+            REQUIRE(protocol->finish() == Error::none);
+            ServerConfig config = Net::plain();
+            config.chunks_max = 1 + seed % 4;
+            ReplicationWorld net(config, {.seed = seed}, std::move(protocol));
+            const auto& peer = net.connect({.loss_percent = 10});
+            while (!net.server.joined(peer.id))
+                net.step();
+            net.server.view(peer.id).look_at(0, 0, {.radius = 60});
+            std::mt19937 random(seed);
+            const auto below = [&](u32 n) { return static_cast<u32>(random() % n); };
+            const auto place = [&] { return Place{static_cast<float>(below(80)) - 40, static_cast<float>(below(80)) - 40}; };
+            std::vector<Entity> all;
+            for (int tick = 0; tick < 120; ++tick) {
+                for (u32 left = tick < 90 ? below(8) : 0; left > 0; --left) {
+                    const Entity e = all.empty() ? Entity{} : all[below(static_cast<u32>(all.size()))];
+                    if (!e || (all.size() < 200 && below(3) == 0))
+                        all.push_back(below(3) ? net.world.spawn(place(), Health{}, Replicated{})
+                                               : net.world.spawn(Health{}, Replicated{}));
+                    else if (below(6) == 0) {
+                        net.world.destroy(e);
+                        std::erase(all, e);
+                    } else if (Link* link = net.world.mut<Link>(e))
+                        below(2) ? void(link->target = all[below(static_cast<u32>(all.size()))]) : void(net.world.remove<Link>(e));
+                    else
+                        net.world.add<Link>(e, Link{all[below(static_cast<u32>(all.size()))]});
+                }
+                reached |= net.step().limits;
+                for (const Entity e : all) {
+                    const Why why = net.server.why(e, peer.id);
+                    reasons.insert(why.reason);
+                    clusters.insert(why.cluster);
+                    CHECK_MESSAGE(why.reason != WhyReason::next_tick, to_string(why.cause));
+                    CHECK_MESSAGE(why.cause != WhyReason::next_tick, to_string(why.reason));
+                    CHECK(why.visible == net.server.visible(peer.id, e));
+                    CHECK((why.reason != WhyReason::no_lane || !net.server.net_id(e)));
+                    if (why.reason == WhyReason::current)
+                        CHECK(peer.client->entity(why.net_id));
+                }
+            }
+            for (const Entity e : all) { // the world is still: who has a lane has arrived
+                const WhyReason reason = net.server.why(e, peer.id).reason;
+                CHECK((reason == WhyReason::current || reason == WhyReason::no_lane || reason == WhyReason::out_of_radius));
+            }
+        }
+        CHECK((reached & limit_chunks) != 0);
+        CHECK((reached & limit_clusters) != 0);
+        for (const WhyReason reason : {WhyReason::no_lane, WhyReason::in_flight, WhyReason::current})
+            CHECK(reasons.contains(reason));
+        CHECK(clusters.contains(WhyCluster::together));
+        CHECK(clusters.contains(WhyCluster::apart));
     }
 }
