@@ -1,5 +1,7 @@
 #pragma once
-// The replicated components of the simulator: every kind of field, and in each a sequence number that only rises.
+// The replicated components of the simulator: every kind of field, and in each a sequence number that only rises. Fields that a build may
+// lack have defaults of their own.
+#include "tests/sim/builds.hpp"
 #include "throng/client.hpp"
 #include "throng/server.hpp"
 #include "throng/spawn_signature.hpp"
@@ -10,21 +12,21 @@ namespace throng_sim {
 
 struct Place {
     float x = 0, z = 0;
-    double y = 0;
+    double y = 0.25;
     throng::u32 seq = 0;
 };
 struct Speed {
-    float x = 0, z = 0;
+    float x = 0, z = -3;
 };
 struct Vitals {
     int hp = 0;
-    bool angry = false;
-    throng::u8 state = 0;
-    throng::i64 score = 0;
+    bool angry = true;
+    throng::u8 state = 9;
+    throng::i64 score = -7;
     throng::u32 seq = 0;
 };
 struct Facing {
-    float yaw = 0;
+    float yaw = 1.5f;
     throng::u32 seq = 0;
 };
 struct Link {
@@ -41,7 +43,7 @@ struct Mood { // under two names: in tens, or exactly, as its rules say
     throng::u32 seq = 0;
 };
 struct Birth { // sent once, with Vitals only
-    int value = 0;
+    int value = 5;
     throng::u32 serial = 0; // of the insertion
 };
 struct Heat { // travels as whole tenths
@@ -50,7 +52,7 @@ struct Heat { // travels as whole tenths
     bool operator==(const Heat&) const = default;
 };
 struct Weather { // a resource
-    int wind = 0;
+    int wind = 12;
     throng::u32 seq = 0;
     bool operator==(const Weather&) const = default;
 };
@@ -62,7 +64,7 @@ struct Bond { // binds entities to clusters
     throng::u32 seq = 0;
 };
 struct Purse { // its owner's
-    int gold = 0;
+    int gold = 100;
     throng::u32 seq = 0;
 };
 struct Tactics { // its group's
@@ -93,12 +95,9 @@ inline constexpr double map_edge = 200;                // +- on both axes
 inline constexpr throng::u32 note_bytes_max = 3000;    // more than a packet
 inline constexpr throng::u32 sequenced_components = 9; // Place, Vitals, Facing, Link, Note, Mood, Heat, Bond, Scroll
 
-/// `lasting`: with Lasting, too. `ruled`: with Mood and Birth, which have rules, Heat, which travels as another
-/// type, and Weather, a resource. `bonds`: with Bond. `scoped`: with components of each audience. `diffs`: with Scroll.
-/// `signatures`: with SpawnSignature. `letters`: with typed messages.
-std::unique_ptr<throng::Protocol> make_protocol(throng::ProtocolConfig config = {}, bool lasting = false, bool ruled = false,
-                                                bool bonds = false, bool scoped = false, bool diffs = false,
-                                                bool signatures = false, bool letters = false);
+std::unique_ptr<throng::Protocol> make_protocol(const Build& build, const throng::ProtocolConfig& config = {});
+/// As recorded sessions have it: without names of fields, Place to Note, and Lasting if asked for.
+std::unique_ptr<throng::Protocol> make_protocol(const throng::ProtocolConfig& config, bool lasting);
 
 /// Two sets of rules under which clients must show what they show without any: functions that write the components themselves (of some
 /// only while the entity has Speed, with values older than the newest), and rows that are written only if different.

@@ -27,7 +27,7 @@ void DiffActions::on_resource() {
         resources.remove<Scroll>();
     else if (random_.chance(0.2))
         change(resources.has<Scroll>() ? *resources.mut<Scroll>() : resources.emplace<Scroll>());
-    const Error wanted = resources.has<Scroll>() ? Error::none : Error::bad_value;
+    const Error wanted = build_.has(Piece::world_scroll) && resources.has<Scroll>() ? Error::none : Error::bad_value;
     for (u32 left = random_.below(4); left > 0; --left)
         mistakes_ += server_.apply_resource_diff<Scroll>(stroke()) != wanted;
 }
@@ -49,7 +49,8 @@ void DiffActions::perform() {
             change(*world_.mut<Scroll>(entity));
         else
             for (u32 strokes = 1 + random_.below(random_.chance(0.1) ? 20 : 3); strokes > 0; --strokes)
-                mistakes_ += server_.apply_diff<Scroll>(entity, stroke()) != (world_.has<Scroll>(entity) ? Error::none : Error::bad_value);
+                mistakes_ += server_.apply_diff<Scroll>(entity, stroke()) !=
+                             (build_.has(Piece::scroll) && world_.has<Scroll>(entity) ? Error::none : Error::bad_value);
     }
 }
 

@@ -7,7 +7,8 @@ namespace throng_sim {
 
 class DiffActions {
 public:
-    DiffActions(throng::u64 seed, throng::World& world, throng::Server& server) : random_(seed), world_(world), server_(server) {}
+    DiffActions(throng::u64 seed, const Build& build, throng::World& world, throng::Server& server)
+        : random_(seed), build_(build), world_(world), server_(server) {}
     /// Some operations, on one entity or on the resource.
     void perform();
     /// Whether something with this chance happens.
@@ -21,6 +22,7 @@ private:
     void on_resource();
 
     Random random_;
+    const Build build_; // of the server
     throng::World& world_;
     throng::Server& server_;
     throng::u32 sequence_ = 0, mistakes_ = 0;

@@ -168,7 +168,7 @@ int main(int count, char** values) {
         return 77;
     }
     set_assert_handler(on_assert);
-    const auto protocol = make_protocol({}, true, true, true, true, true, true, true);
+    const auto protocol = make_protocol(Build{});
     const ExecutorHandle executor = make_executor(arguments);
     const ExecutorHandle other = make_threads_executor(arguments.same_bytes ? 3 : 1);
     u64 failures = 0, messages = 0, checks = 0, compared = 0, unapplied = 0, lost = 0, hashes = 0, malformed = 0, limit_drops = 0;

@@ -18,11 +18,11 @@ void Failure::report(const char* pattern, ...) {
     text = line;
 }
 
-Peer::Peer(const Protocol& protocol, ClientBackend& inner, ClientId client_connection, u32 peer_name, const ClientConfig& config,
-           const Truth& truth, Failure& failure, bool is_dirty, bool is_limited)
-    : inner_(inner), world({.block_rows = 64}), client(world, protocol, *this, listening(config)), id(client_connection),
-      connection(client_connection),
-      name(peer_name), dirty(is_dirty), limited(is_limited), truth_(truth), failure_(failure) {}
+Peer::Peer(const Protocol& its_protocol, const Build* other, const Build& told, ClientBackend& inner, ClientId client_connection,
+           u32 peer_name, const ClientConfig& config, const Truth& truth, Failure& failure, bool is_dirty, bool is_limited)
+    : inner_(inner), world({.block_rows = 64}), client(world, its_protocol, *this, listening(config)), id(client_connection),
+      connection(client_connection), protocol(its_protocol), other_build(other != nullptr), name(peer_name), dirty(is_dirty),
+      limited(is_limited), told_(told), truth_(truth), failure_(failure) {}
 
 ClientConfig Peer::listening(ClientConfig config) {
     config.context = this;
@@ -61,8 +61,8 @@ const Peer::Sight* Peer::sight(Tick tick, NetId net) const {
     const auto list = visible_.find(tick);
     if (list == visible_.end())
         return nullptr;
-    const auto found = std::lower_bound(list->second.begin(), list->second.end(), net,
-                                        [](const Sight& one, NetId wanted) { return one.net < wanted; });
+    const auto found =
+        std::lower_bound(list->second.begin(), list->second.end(), net, [](const Sight& one, NetId wanted) { return one.net < wanted; });
     return found != list->second.end() && found->net == net ? &*found : nullptr;
 }
 
@@ -174,13 +174,13 @@ void Peer::check_resource() {
 void Peer::make_ahead(SpawnSignature signature, Random& random) {
     const Entity entity = world.spawn(MadeAhead{signature.hash}, signature);
     if (random.chance(0.5))
-        world.add<Vitals>(entity, Vitals{-1, true, 1, 2, 0});
+        world.add<Vitals>(entity)->hp = -1; // with the defaults of fields that a build may lack
     if (random.chance(0.3))
-        world.add<Speed>(entity, Speed{1, 1});
+        world.add<Speed>(entity, Speed{.x = 1});
     if (random.chance(0.3))
         world.add<Note>(entity, Note{0, "ahead"});
     if (random.chance(0.3))
-        world.add<Link>(entity, Link{entity, entity, 0});
+        world.add<Link>(entity, Link{entity, {}, 0});
     if (random.chance(0.2))
         world.add<Mood>(entity, Mood{1, 0});
     if (random.chance(0.2))
@@ -227,6 +227,7 @@ void Peer::check_adoption(Entity entity, NetId net) {
     if (own != ahead_.end()) {
         if (made && (!signature || signature->hash != made->hash))
             failure_.report("client %u: entity %u.%u took one of another signature", name, net.index(), net.generation());
+        seen_[net].own = own->fingerprint;
         ahead_.erase(own);
         return;
     }
@@ -240,7 +241,7 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
     ++checks_;
     Seen& seen = seen_[net];
     if (!seen.shown) {
-        seen.last = {};
+        seen.last = seen.own = {};
         if (tracing)
             std::printf("          client %u shows %u.%u\n", name, net.index(), net.generation());
         if (!sight(tick, net))
@@ -270,8 +271,7 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
                         confirmed);
     const EntityTruth* truth = truth_.find(confirmed, net);
     if (!truth) {
-        failure_.report("client %u shows entity %u.%u as of tick %u, when there was none", name, net.index(), net.generation(),
-                        confirmed);
+        failure_.report("client %u shows entity %u.%u as of tick %u, when there was none", name, net.index(), net.generation(), confirmed);
         return;
     }
     const Sight* const seen_then = sight(confirmed, net);
@@ -287,7 +287,12 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
         failure_.report("client %u changes what it keeps of entity %u.%u (message of tick %u): %s", name, net.index(), net.generation(),
                         tick, describe(world, entity).c_str());
     seen.last = here;
-    if (const u32 c = truth->fingerprint.only(seen_then->components).difference(here.only(~seen.kept)); c < component_count)
+    // What a client has made itself keeps the components that one of the builds lacks: they are the game's own.
+    Fingerprint expected = truth->told(other_build).only(seen_then->components);
+    for (u32 c = 0; c < component_count; ++c)
+        if (!(component_bits(told_) >> c & 1))
+            expected.of[c] = seen.own.of[c];
+    if (const u32 c = expected.difference(here.only(~seen.kept)); c < component_count)
         failure_.report("client %u shows component %u of entity %u.%u (%llu) otherwise than it was at its confirmed tick %u (message of "
                         "tick %u): %s",
                         name, c, net.index(), net.generation(), static_cast<unsigned long long>(truth_.entity_id_of(net)), confirmed, tick,
@@ -308,13 +313,13 @@ void Peer::check_cluster(Entity entity, NetId net, Tick tick) {
         const Entity there = client.entity(mate);
         // One that it was not to see then may have come from elsewhere, and go a little later.
         const Sight* const seen_then = sight(confirmed, mate);
-        if (mate == net || !there || client.frozen(there) || !seen_then ||
-            tick_newer(client.confirmed_tick(there), confirmed))
+        if (mate == net || !there || client.frozen(there) || !seen_then || tick_newer(client.confirmed_tick(there), confirmed))
             continue;
         ++checks_;
         if (const EntityTruth* then = truth_.find(confirmed, mate);
-            then &&
-            then->fingerprint.only(seen_then->components).difference(fingerprint(world, there).only(~seen_[mate].kept)) < component_count)
+            then && then->told(other_build)
+                            .only(seen_then->components)
+                            .difference(fingerprint(world, there).only(~seen_[mate].kept & component_bits(told_))) < component_count)
             failure_.report(
                 "client %u shows entity %u.%u as of tick %u, and of its cluster %u.%u as of tick %u, when it was another (message "
                 "of tick %u): %s",
@@ -326,6 +331,12 @@ void Peer::check_cluster(Entity entity, NetId net, Tick tick) {
 /// R11: a reference names its target while that is shown, else it is null. A target that died or was replicated anew may be named by
 /// the net id it had before.
 void Peer::check_link(NetId net, Tick confirmed, const EntityTruth& truth, u32 index, Entity shown) {
+    if (!told_.has(Piece::link) || (index == 1 && !told_.has(Piece::link_second))) {
+        if (shown && told_.has(Piece::link))
+            failure_.report("client %u: reference %u of entity %u.%u, which only one of the builds has, is not null", name, index,
+                            net.index(), net.generation());
+        return;
+    }
     const Entity expected = client.entity(truth.links[index]);
     if (shown == expected)
         return;

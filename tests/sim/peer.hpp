@@ -48,20 +48,24 @@ class Peer final : public throng::ClientBackend, throng::ClientBackendSink {
     throng::ClientBackend& inner_; // before the client, which asks it for its limits
 
 public:
-    Peer(const throng::Protocol& protocol, throng::ClientBackend& inner, throng::ClientId connection, throng::u32 name,
-         const throng::ClientConfig& config, const Truth& truth, Failure& failure, bool is_dirty, bool is_limited);
+    /// `other`: the build that it has instead of the server's, or null; `told`: what both have.
+    Peer(const throng::Protocol& protocol, const Build* other, const Build& told, throng::ClientBackend& inner, throng::ClientId connection,
+         throng::u32 name, const throng::ClientConfig& config, const Truth& truth, Failure& failure, bool is_dirty, bool is_limited);
 
     throng::World world;
     throng::Client client;
     throng::ClientId id;               // at the server
     const throng::ClientId connection; // of the network; the same, unless there is a multiplexer
+    const throng::Protocol& protocol;
+    const bool other_build; // not the server's
     const throng::u32 name; // never used again, unlike id
-    const bool dirty;        // its links damage what they carry: nothing it shows is checked
-    const bool limited;      // its limits are small: it may lack things, but what it shows is right
-    bool refused = false;    // the server is full, or its host said no
-    bool closed = false;     // by the server; its slot may be another's by now
+    const bool dirty;       // its links damage what they carry: nothing it shows is checked
+    const bool limited;     // its limits are small: it may lack things, but what it shows is right
+    bool refused = false;   // the server is full, or its host said no
+    bool closed = false;    // by the server; its slot may be another's by now
     bool tracing = false;
     bool joined = false;
+    throng::Tick joined_at = 0; // the first tick of which it is told as one that has joined
     bool seated = false;     // the server knows of the connection, and has not turned it away
     bool cut = false;        // the server has closed the connection, which is on its way
     bool news_heard = false; // set by each message with sections or letters
@@ -114,6 +118,7 @@ private:
     void check_link(throng::NetId net, throng::Tick confirmed, const EntityTruth& truth, throng::u32 index, throng::Entity shown);
 
     throng::ClientBackendSink* sink_ = nullptr;
+    const Build told_; // what its build and the server's have
     const Truth& truth_;
     Failure& failure_;
     std::map<throng::Tick, std::vector<Sight>> visible_; // sorted by net id, by tick
@@ -128,6 +133,7 @@ private:
         bool frozen = false;
         throng::u32 kept = 0; // components, as of when the entity was not frozen
         Fingerprint last;     // as it was shown after the last message
+        Fingerprint own;      // of one that the client had made: as it made it
     };
     std::map<throng::NetId, Seen> seen_;
     throng::Tick newest_ = 0; // of all messages with sections

@@ -1,6 +1,7 @@
 #pragma once
 // What one seed does: limits, rates and faults. Swarm testing: each seed leaves out some kinds of action altogether, since faults often
 // need the absence of something, and draws all rates of its own.
+#include "tests/sim/builds.hpp"
 #include "tests/sim/random.hpp"
 #include "throng/client.hpp"
 #include "throng/loopback.hpp"
@@ -42,6 +43,8 @@ struct Plan {
     explicit Plan(throng::u64 seed);
     /// A link with this seed's kinds of faults; a dirty one damages frames, others never do in a raw network.
     throng::LinkConfig faulty_link(Random& random, bool dirty) const;
+    /// Whether the client with that name has the other build.
+    bool is_other(throng::u32 name) const { return mixed && Random(seed * 29 + name).chance(other_share); }
 
     throng::u64 seed;
     throng::ServerConfig server;
@@ -74,6 +77,9 @@ struct Plan {
     bool letters_pile_up = false;  // limits of what waits to be sent are small
     double bond_chance = 0;        // a tick: an entity is bound to another one, or freed
     double signature_chance = 0;   // a tick: entities with signatures are made by the server, by clients, or by both
+    bool mixed = false;            // the server and some of the clients have builds that differ
+    Build server_build, other_build;
+    double other_share = 0; // of clients
     // faults
     double loss_percent = 0, burst_percent = 0, reorder_percent = 0, duplicate_percent = 0, truncate_percent = 0;
     throng::u32 delay_us_max = 0, jitter_us_max = 0;
@@ -84,5 +90,8 @@ struct Plan {
     double limited_share = 0;   // of clients: they get `limited`
     throng::ClientConfig limited;
 };
+
+/// Sets builds that differ.
+void mix_builds(Plan& plan);
 
 } // namespace throng_sim

@@ -27,6 +27,8 @@ Plan prepared(u64 seed, const Options& options, const Allocator& allocator, Outp
     if (plan.asks_host)
         plan.server.authorization = Authorization::custom;
     if (options.sabotage != Kind::none)
+        plan.mixed = false; // what one build lacks is compared with nothing in the end
+    if (options.sabotage != Kind::none)
         plan.pause_chance = 0; // what is paused, or was when it ended, is compared with nothing in the end
     plan.server.executor = options.executor;
     plan.server.allocator = plan.client.allocator = plan.network.allocator = allocator;
@@ -35,19 +37,30 @@ Plan prepared(u64 seed, const Options& options, const Allocator& allocator, Outp
 }
 } // namespace
 
+Simulation::Side::Side(const Protocol& its) : protocol(its), functions(its), compare(its) {
+    make_rules(functions, compare);
+}
+
 Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& options)
-    : protocol_(protocol), function_rules_(protocol), compare_rules_(protocol), options_(options),
-      plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)), random_(seed),
-      rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218), scopes_(seed ^ 0x5c09e),
-      verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), lifetimes_(seed ^ 0x11fe), signatures_(seed ^ 0x5191),
+    : options_(options), plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)),
+      builds_{plan_.mixed ? make_protocol(plan_.server_build) : nullptr, plan_.mixed ? make_protocol(plan_.other_build) : nullptr},
+      own_(plan_.mixed ? *builds_[0] : protocol), random_(seed), rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218),
+      scopes_(seed ^ 0x5c09e), verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), lifetimes_(seed ^ 0x11fe), signatures_(seed ^ 0x5191),
       world_({.block_rows = 64}), network_(plan_.network),
-      server_(world_, protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
-      actions_(plan_, random_, world_, server_, truth_), ruled_(seed ^ 0x2d1e, world_), diffs_(seed ^ 0xd1ff, world_, server_),
-      messages_(plan_, world_, server_, truth_, peers_, failure_, outcome_.tally), verifier_(protocol, world_, server_) {
-    make_rules(function_rules_, compare_rules_);
+      server_(world_, own_.protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
+      actions_(plan_, random_, world_, server_, truth_), ruled_(seed ^ 0x2d1e, world_),
+      diffs_(seed ^ 0xd1ff, plan_.server_build, world_, server_), truth_(plan_.server_build, plan_.mixed ? &plan_.other_build : nullptr),
+      messages_(plan_, world_, server_, truth_, peers_, failure_, outcome_.tally), verifier_(own_.protocol, world_, server_) {
+    if (plan_.mixed) {
+        other_.emplace(*builds_[1]);
+        common_ = make_protocol(common(plan_.server_build, plan_.other_build));
+        other_verifier_.emplace(*common_, world_, server_);
+    }
     actions_.tracing = messages_.tracing = options.trace;
-    verifier_.unhoused_allowed = plan_.server.chunks_max < 1000;
-    verifier_.lasting_refused_allowed = plan_.server.lasting_max < 100;
+    for (throng_verify::Verifier* verifier : {&verifier_, other_verifier_ ? &*other_verifier_ : &verifier_}) {
+        verifier->unhoused_allowed = plan_.server.chunks_max < 1000;
+        verifier->lasting_refused_allowed = plan_.server.lasting_max < 100;
+    }
 }
 
 ServerBackend& Simulation::server_backend() {
@@ -67,11 +80,15 @@ void Simulation::join(bool faults) {
     const ClientId id = network_.connect(down, up);
     ClientConfig config = limited ? plan_.limited : plan_.client;
     config.confirm_history = names_ % 2 != 0;
-    const ReceiveRules* const rules[] = {nullptr, &function_rules_, &compare_rules_};
+    const bool other = plan_.is_other(names_);
+    const Side& side = other ? *other_ : own_;
+    const ReceiveRules* const rules[] = {nullptr, &side.functions, &side.compare};
     config.rules = rules[names_ % 3];
     rooms_.push_back(plan_.multiplexed ? std::make_unique<OneRoom>(network_.client(id), plan_.client.allocator) : nullptr);
     ClientBackend& backend = plan_.multiplexed ? static_cast<ClientBackend&>(*rooms_.back()) : network_.client(id);
-    peers_.push_back(std::make_unique<Peer>(protocol_, backend, id, names_++, config, truth_, failure_, dirty, limited));
+    peers_.push_back(std::make_unique<Peer>(side.protocol, other ? &plan_.other_build : nullptr,
+                                            both(plan_.server_build, other ? plan_.other_build : plan_.server_build), backend, id, names_++,
+                                            config, truth_, failure_, dirty, limited));
     peers_.back()->tracing = options_.trace;
     if (worlds_)
         peers_.back()->id = ServerMultiplexer::nobody; // until it has a seat
@@ -233,7 +250,7 @@ void Simulation::random_priority() {
 Verdict Simulation::on_hello(void* context, ClientId id, const ClientHello& hello) {
     Simulation& self = *static_cast<Simulation*>(context);
     const bool dirty = std::any_of(self.peers_.begin(), self.peers_.end(), [](const auto& peer) { return peer->dirty; });
-    if (!dirty && (!hello.same_protocol || !hello.data.empty()))
+    if (!dirty && ((!hello.same_protocol && !self.plan_.mixed) || !hello.data.empty()))
         self.failure_.report("a hello that no client says");
     if (self.healing_)
         return Verdict::yes;
@@ -411,6 +428,7 @@ void Simulation::note_joins() {
     for (auto& peer : peers_)
         if (!peer->joined && server_.joined(peer->id)) {
             peer->joined = true;
+            peer->joined_at = server_.current_tick() + 1;
             if (random_.chance(0.9))
                 look(*peer);
         }
@@ -472,6 +490,8 @@ void Simulation::tick(bool faults) {
         if (peer->joined)
             peer->record_visible(server_.current_tick(), server_);
     verifier_.left_behind = truth_.left_behind();
+    if (other_verifier_)
+        other_verifier_->left_behind = truth_.left_behind();
     check_report(report);
     check_counts(server_, report, failure_);
     check_why(server_, report, world_, peers_, failure_);
@@ -632,7 +652,8 @@ bool Simulation::healed() {
                                 "client " + std::to_string(peer->name) + " does not settle: " + unsettled(server_.state(), peer->id)};
             return false;
         }
-        last_difference_ = verifier_.check(peer->id, peer->world, peer->client, still_since_);
+        throng_verify::Verifier& verifier = peer->other_build ? *other_verifier_ : verifier_;
+        last_difference_ = verifier.check(peer->id, peer->world, peer->client, still_since_);
         if (last_difference_)
             return false;
     }
@@ -740,7 +761,7 @@ void Simulation::heal() {
     }
     if (!failure_.happened() && options_.sabotage != Kind::none && !frozen_) {
         for (auto& peer : peers_)
-            if (throng_verify::sabotage(options_.sabotage, protocol_, peer->world, peer->client)) {
+            if (throng_verify::sabotage(options_.sabotage, own_.protocol, peer->world, peer->client)) {
                 (void)healed();
                 failure_.report("%s: %s", to_string(last_difference_.kind), last_difference_.text.c_str());
                 return;
@@ -763,7 +784,7 @@ Outcome Simulation::run() {
         tick(true);
     if (!failure_.happened())
         heal();
-    outcome_.compared = verifier_.fields_compared();
+    outcome_.compared = verifier_.fields_compared() + (other_verifier_ ? other_verifier_->fields_compared() : 0);
     if (failure_.happened())
         outcome_.failure = "tick " + std::to_string(server_.current_tick()) + ": " + failure_.text;
     return outcome_;

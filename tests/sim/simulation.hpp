@@ -5,8 +5,8 @@
 #include "tests/sim/actions.hpp"
 #include "tests/sim/diffs.hpp"
 #include "tests/sim/messages.hpp"
-#include "tests/sim/ruled.hpp"
 #include "tests/sim/peer.hpp"
+#include "tests/sim/ruled.hpp"
 #include "throng/multiplexer.hpp"
 #include <atomic>
 #include <optional>
@@ -111,14 +111,21 @@ private:
     static void* counted_allocate(void* context, std::size_t bytes, std::size_t alignment);
     static void counted_free(void* context, void* memory, std::size_t bytes, std::size_t alignment);
 
-    const throng::Protocol& protocol_;
-    throng::ReceiveRules function_rules_, compare_rules_; // of some clients
     Options options_;
     std::atomic<throng::u64> allocations_{0};
     Outcome outcome_;
     throng::u32 dirty_chunks_ = 0; // of the last tick
     Failure failure_;
     Plan plan_; // refers to allocations_ and outcome_
+    /// A protocol, and rules of some of its clients.
+    struct Side {
+        explicit Side(const throng::Protocol& protocol);
+        const throng::Protocol& protocol;
+        throng::ReceiveRules functions, compare;
+    };
+    std::unique_ptr<throng::Protocol> builds_[2]; // the server's, and the other one, where they differ
+    Side own_;
+    std::optional<Side> other_;
     // The others are for what came later: seeds keep what they drew without it.
     Random random_, rules_, lists_, priorities_, scopes_, verdicts_, bonds_, lifetimes_, signatures_;
     throng::World world_;
@@ -136,6 +143,8 @@ private:
     Messages messages_;
     std::vector<throng::ClientId> turned_away_; // since find_seats looked
     throng_verify::Verifier verifier_;
+    std::unique_ptr<throng::Protocol> common_; // of what clients of the other build show as others do
+    std::optional<throng_verify::Verifier> other_verifier_;
     throng::TimeUs now_ = 0;
     throng::u32 names_ = 0;
     throng::Tick still_since_ = 0;

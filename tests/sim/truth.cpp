@@ -41,61 +41,70 @@ u32 Fingerprint::difference(const Fingerprint& there) const {
     return c;
 }
 
-Fingerprint fingerprint(const World& world, Entity entity, const Ruled* ruled) {
+Fingerprint fingerprint(const World& world, Entity entity, const Ruled* ruled, const Build& told) {
     Fingerprint all;
-    const auto set = [&all](u32 component, auto... values) {
+    const auto set = [&](Piece component, auto... values) {
+        if (!told.has(component))
+            return;
         u64 hash = 1;
         ((hash = mix(hash, static_cast<u64>(values))), ...);
-        all.of[component] = hash;
+        all.of[static_cast<u32>(component)] = hash;
+    };
+    /// A field's value, or its default where it is not told.
+    const auto field = [&](Piece piece, const auto* object, auto member) {
+        return told.has(piece) ? object->*member : std::remove_cvref_t<decltype(*object)>{}.*member;
     };
     if (const Place* place = world.get<Place>(entity))
-        set(0, hundredths(place->x, map_edge), hundredths(place->z, map_edge), hundredths(place->y, 1000), place->seq);
+        set(Piece::place, hundredths(place->x, map_edge), hundredths(place->z, map_edge),
+            hundredths(field(Piece::place_y, place, &Place::y), 1000), place->seq);
     if (const Speed* speed = world.get<Speed>(entity))
-        set(1, hundredths(speed->x, 20), hundredths(speed->z, 20));
+        set(Piece::speed, hundredths(speed->x, 20), hundredths(field(Piece::speed_z, speed, &Speed::z), 20));
     if (const Vitals* vitals = world.get<Vitals>(entity))
-        set(2, vitals->hp, vitals->angry, vitals->state, vitals->score, vitals->seq);
+        set(Piece::vitals, vitals->hp, field(Piece::vitals_angry, vitals, &Vitals::angry),
+            field(Piece::vitals_state, vitals, &Vitals::state), field(Piece::vitals_score, vitals, &Vitals::score), vitals->seq);
     if (const Facing* facing = world.get<Facing>(entity))
-        set(3, angle_steps(facing->yaw), facing->seq);
+        set(Piece::facing, angle_steps(field(Piece::facing_yaw, facing, &Facing::yaw)), facing->seq);
     if (const Link* link = world.get<Link>(entity))
-        set(4, link->seq);
+        set(Piece::link, link->seq);
     if (const Bond* bond = world.get<Bond>(entity))
-        set(15, bond->seq);
+        set(Piece::bond, bond->seq);
     if (const Note* note = world.get<Note>(entity); note && fits(*note)) {
         u64 text = note->text.size();
         for (const char c : note->text)
             text = mix(text, static_cast<u64>(c));
-        set(5, note->seq, text);
+        set(Piece::note, note->seq, text);
     }
     if (world.has<Lasting>(entity))
-        set(6);
+        set(Piece::lasting);
     if (const Purse* purse = world.get<Purse>(entity))
-        set(7, purse->gold, purse->seq);
+        set(Piece::purse, field(Piece::purse_gold, purse, &Purse::gold), purse->seq);
     if (const Tactics* tactics = world.get<Tactics>(entity))
-        set(8, tactics->plan);
+        set(Piece::tactics, tactics->plan);
     if (const Rumour* rumour = world.get<Rumour>(entity))
-        set(9, std::llrint(rumour->heard * 2));
+        set(Piece::rumour, std::llrint(rumour->heard * 2));
     if (const Diary* diary = world.get<Diary>(entity))
-        set(10, diary->page);
+        set(Piece::diary, diary->page);
     if (const Mood* mood = ruled ? ruled->mood : world.get<Mood>(entity))
-        set(11, mood->value, mood->seq);
+        if (!ruled || told.has(ruled->exact ? Piece::exact_mood : Piece::mood))
+            all.of[static_cast<u32>(Piece::mood)] = mix(mix(1, static_cast<u64>(mood->value)), mood->seq);
     if (const Birth* birth = ruled ? ruled->birth : world.get<Birth>(entity))
-        set(12, birth->value, birth->serial);
+        set(Piece::birth, field(Piece::birth_value, birth, &Birth::value), birth->serial);
     if (const Heat* heat = ruled ? ruled->heat : world.get<Heat>(entity))
-        set(13, std::lround(heat->kelvin * 10), heat->seq);
+        set(Piece::heat, std::lround(heat->kelvin * 10), field(Piece::heat_seq, heat, &Heat::seq));
     if (const auto* weather = world.get<ResourceValue<Weather>>(entity))
-        set(14, weather->value.wind, weather->value.seq);
-    const auto set_scroll = [&](u32 component, const Scroll& scroll) {
+        set(Piece::weather, field(Piece::weather_wind, &weather->value, &Weather::wind), weather->value.seq);
+    const auto set_scroll = [&](Piece component, const Scroll& scroll) {
         u64 text = scroll.text.size();
         for (const char c : scroll.text)
             text = mix(text, static_cast<u64>(c));
         set(component, scroll.seq, text);
     };
     if (const Scroll* scroll = world.get<Scroll>(entity))
-        set_scroll(16, *scroll);
+        set_scroll(Piece::scroll, *scroll);
     if (const auto* scroll = world.get<ResourceValue<Scroll>>(entity))
-        set_scroll(17, scroll->value);
+        set_scroll(Piece::world_scroll, scroll->value);
     if (const auto* signature = world.get<SpawnSignature>(entity))
-        set(18, signature->hash);
+        set(Piece::signature, signature->hash);
     return all;
 }
 
@@ -188,10 +197,11 @@ Ruled Truth::choose(const World& world, Server& server, Entity entity, NetId id,
     const bool hero = world.has<Hero>(entity), shy = world.has<Shy>(entity);
     if (const Mood* mood = world.get<Mood>(entity)) {
         mood_ = *mood;
-        const bool exact = (hero && (world.has<Speed>(entity) || world.has<Facing>(entity))) || (shy && !world.has<Link>(entity));
-        if (!exact)
+        out.exact = server_build_.has(Piece::exact_mood) &&
+                    ((hero && (world.has<Speed>(entity) || world.has<Facing>(entity))) || (shy && !world.has<Link>(entity)));
+        if (!out.exact)
             mood_.value = static_cast<int>(std::nearbyint(std::clamp(mood->value, -1000, 1000) / 10.0)) * 10;
-        if (exact || !shy)
+        if (out.exact || !shy)
             out.mood = &mood_;
     }
     out.heat = shy ? nullptr : world.get<Heat>(entity);
@@ -256,9 +266,12 @@ void Truth::record(const World& world, Server& server, bool torn) {
         EntityTruth& truth = now[id.value];
         bool birth_open = false;
         const Ruled ruled = choose(world, server, entity, id, birth_open);
-        truth.fingerprint = fingerprint(world, entity, &ruled);
-        if (birth_open)
-            truth.fingerprint.of[12] = Fingerprint::any;
+        truth.fingerprint = fingerprint(world, entity, &ruled, server_build_);
+        if (other_told_)
+            truth.other_fingerprint = fingerprint(world, entity, &ruled, *other_told_);
+        for (u64* birth : {&truth.fingerprint.of[12], &truth.other_fingerprint.of[12]})
+            if (birth_open && *birth)
+                *birth = Fingerprint::any;
         truth.place = server.state().place_of(entity);
         if (!torn && server.why(entity, 0).cluster == WhyCluster::together) {
             truth.cluster = server.net_id(server.cluster_root(entity)).value;

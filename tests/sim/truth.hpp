@@ -1,6 +1,7 @@
 #pragma once
 // What was true at each tick: the server's replicated entities, reduced to fingerprints. Clients are compared with it message by message.
 #include "tests/sim/components.hpp"
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -10,6 +11,7 @@ namespace throng_sim {
 /// The components with rules, as clients are to show them; null: absent.
 struct Ruled {
     const Mood* mood = nullptr;
+    bool exact = false; // by its other name
     const Birth* birth = nullptr;
     const Heat* heat = nullptr;
 };
@@ -23,8 +25,9 @@ struct Fingerprint {
     /// The first component of which `there` shows something else; component_count: none.
     throng::u32 difference(const Fingerprint& there) const;
 };
-/// Without `ruled`, with what the entity has itself: a client's entity.
-Fingerprint fingerprint(const throng::World& world, throng::Entity entity, const Ruled* ruled = nullptr);
+/// Without `ruled`, with what the entity has itself: a client's entity. `told`: what goes from the server's build to the client's; the rest
+/// is absent, and fields have their defaults.
+Fingerprint fingerprint(const throng::World& world, throng::Entity entity, const Ruled* ruled = nullptr, const Build& told = {});
 /// Which of them the client is meant to see.
 throng::u32 seen_components(const throng::Server& server, throng::ClientId client, throng::Entity entity);
 /// Which of them the client keeps although it does not see them.
@@ -35,7 +38,9 @@ std::string describe(const throng::World& world, throng::Entity entity);
 void sequences(const throng::World& world, throng::Entity entity, throng::u32 (&out)[sequenced_components]);
 
 struct EntityTruth {
-    Fingerprint fingerprint;
+    Fingerprint fingerprint;       // for clients of the server's build
+    Fingerprint other_fingerprint; // for those of the other one
+    const Fingerprint& told(bool other_build) const { return other_build ? other_fingerprint : fingerprint; }
     throng::NetId links[2];           // what the references name as of this tick
     throng::u64 link_ids[2] = {0, 0}; // the entity_id of the targets
     bool has_links = false;
@@ -46,6 +51,11 @@ struct EntityTruth {
 
 class Truth {
 public:
+    /// Of the server, and of clients that have another one; null: none have.
+    Truth(const Build& server_build = {}, const Build* other_build = nullptr) : server_build_(server_build) {
+        if (other_build)
+            other_told_ = both(server_build, *other_build);
+    }
     /// Call after Server::tick. `torn`: clusters larger than a message went apart in it, so none are recorded.
     void record(const throng::World& world, throng::Server& server, bool torn = false);
     /// Null if there was no such entity at that tick.
@@ -68,7 +78,9 @@ public:
 private:
     Ruled choose(const throng::World& world, throng::Server& server, throng::Entity entity, throng::NetId id, bool& birth_open);
 
-    Mood mood_;                                     // of the last choice
+    Build server_build_;
+    std::optional<Build> other_told_;
+    Mood mood_; // of the last choice
     struct ToldBirth {
         throng::NetId id;
         throng::u32 place = 0;
@@ -78,10 +90,10 @@ private:
     std::unordered_map<throng::u64, ToldBirth> births_; // entity_id -> what clients get of it
     std::vector<throng::u64> leaving_, ended_;          // entity ids, since the last tick
     std::vector<throng::NetId> left_behind_;
-    throng::Tick first_ = 0;                        // tick of ticks_[0]
+    throng::Tick first_ = 0; // tick of ticks_[0]
     std::vector<std::unordered_map<throng::u64, EntityTruth>> ticks_;
     std::vector<std::unordered_map<throng::u64, std::vector<throng::NetId>>> clusters_; // by tick, by root
-    std::unordered_map<throng::u64, throng::u64> entity_ids_; // net id -> entity_id
+    std::unordered_map<throng::u64, throng::u64> entity_ids_;                           // net id -> entity_id
 };
 
 } // namespace throng_sim
