@@ -14,9 +14,11 @@ struct Place {
     float x = 0, z = 0;
     double y = 0.25;
     throng::u32 seq = 0;
+    bool operator==(const Place&) const = default;
 };
 struct Speed {
     float x = 0, z = -3;
+    bool operator==(const Speed&) const = default;
 };
 struct Vitals {
     int hp = 0;
@@ -24,14 +26,17 @@ struct Vitals {
     throng::u8 state = 9;
     throng::i64 score = -7;
     throng::u32 seq = 0;
+    bool operator==(const Vitals&) const = default;
 };
 struct Facing {
     float yaw = 1.5f;
     throng::u32 seq = 0;
+    bool operator==(const Facing&) const = default;
 };
 struct Link {
     throng::Entity first, second;
     throng::u32 seq = 0;
+    bool operator==(const Link&) const = default;
 };
 struct Note { // opaque
     throng::u32 seq = 0;
@@ -41,10 +46,12 @@ struct Note { // opaque
 struct Mood { // under two names: in tens, or exactly, as its rules say
     int value = 0;
     throng::u32 seq = 0;
+    bool operator==(const Mood&) const = default;
 };
 struct Birth { // sent once, with Vitals only
     int value = 5;
     throng::u32 serial = 0; // of the insertion
+    bool operator==(const Birth&) const = default;
 };
 struct Heat { // travels as whole tenths
     double kelvin = 0;
@@ -62,19 +69,24 @@ struct Shy {};
 struct Bond { // binds entities to clusters
     throng::Entity to;
     throng::u32 seq = 0;
+    bool operator==(const Bond&) const = default;
 };
 struct Purse { // its owner's
     int gold = 100;
     throng::u32 seq = 0;
+    bool operator==(const Purse&) const = default;
 };
 struct Tactics { // its group's
     throng::i64 plan = 0;
+    bool operator==(const Tactics&) const = default;
 };
 struct Rumour { // for all but the owner
     float heard = 0;
+    bool operator==(const Rumour&) const = default;
 };
 struct Diary { // its owner's, opaque
     throng::u32 page = 0;
+    bool operator==(const Diary&) const = default;
 };
 struct Scroll { // with diffs, as a component and as a resource
     throng::u32 seq = 0;

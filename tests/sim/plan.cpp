@@ -142,6 +142,7 @@ Plan::Plan(u64 s) : seed(s) {
     limited.typed_wait_ms = client.typed_wait_ms;
     limited.typed_waiting_max = limited.typed_waiting_unreliable_max = client.typed_waiting_max;
     limited.typed_outgoing_bytes_max = client.typed_outgoing_bytes_max;
+    scenes = Random(seed ^ 0x5ce7e).chance(0.25);
     if (Random(seed ^ 0xb111d).chance(0.25))
         mix_builds(*this);
 }

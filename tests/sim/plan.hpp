@@ -77,6 +77,7 @@ struct Plan {
     bool letters_pile_up = false;  // limits of what waits to be sent are small
     double bond_chance = 0;        // a tick: an entity is bound to another one, or freed
     double signature_chance = 0;   // a tick: entities with signatures are made by the server, by clients, or by both
+    bool scenes = false;           // at the end worlds are saved as scenes, and loaded
     bool mixed = false;            // the server and some of the clients have builds that differ
     Build server_build, other_build;
     double other_share = 0; // of clients

@@ -1,6 +1,7 @@
 #include "tests/sim/simulation.hpp"
 #include "src/server/state.hpp"
 #include "tests/sim/counts.hpp"
+#include "tests/sim/scenes.hpp"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -759,6 +760,8 @@ void Simulation::heal() {
         messages_.count(*peer);
         outcome_.checks += peer->checks();
     }
+    if (!failure_.happened() && plan_.scenes)
+        check_worlds();
     if (!failure_.happened() && options_.sabotage != Kind::none && !frozen_) {
         for (auto& peer : peers_)
             if (throng_verify::sabotage(options_.sabotage, own_.protocol, peer->world, peer->client)) {
@@ -767,6 +770,18 @@ void Simulation::heal() {
                 return;
             }
     }
+}
+
+/// The server's world and what one of the clients shows, as scenes.
+void Simulation::check_worlds() {
+    Random random(plan_.seed ^ 0x5ce8e);
+    check_scenes(world_, own_.protocol, plan_.server_build, {}, "the server", random, failure_);
+    if (peers_.empty())
+        return;
+    const Peer& peer = *peers_[random.below(static_cast<u32>(peers_.size()))];
+    const std::vector<Entity> shown = shown_entities(peer);
+    check_scenes(peer.world, peer.protocol, peer.other_build ? plan_.other_build : plan_.server_build, shown,
+                 "client " + std::to_string(peer.name), random, failure_);
 }
 
 Outcome Simulation::run() {

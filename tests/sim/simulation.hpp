@@ -107,6 +107,7 @@ private:
     void heal();
     bool healed();
     bool heard();
+    void check_worlds();
 
     static void* counted_allocate(void* context, std::size_t bytes, std::size_t alignment);
     static void counted_free(void* context, void* memory, std::size_t bytes, std::size_t alignment);
