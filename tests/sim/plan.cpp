@@ -112,6 +112,7 @@ Plan::Plan(u64 s) : seed(s) {
     server.lasting_max = random.pick({4096u, 4096u, 4u});
     priority_chance = random.pick({0.0, 0.0, 0.3, 1.0});
     multiplexed = Random(seed ^ 0x3417).chance(0.3);
+    second_world = multiplexed && Random(seed ^ 0x3418).chance(0.4);
     userdata = Random(seed ^ 0xda7a).chance(0.3);
     asks_host = Random(seed ^ 0xa5c0).chance(0.3); // of its own: other seeds draw what they drew without it
     pause_chance = Random(seed ^ 0x9a05).pick({0.0, 0.0, 0.2, 1.0});
@@ -142,8 +143,8 @@ Plan::Plan(u64 s) : seed(s) {
     limited.typed_wait_ms = client.typed_wait_ms;
     limited.typed_waiting_max = limited.typed_waiting_unreliable_max = client.typed_waiting_max;
     limited.typed_outgoing_bytes_max = client.typed_outgoing_bytes_max;
-    scenes = Random(seed ^ 0x5ce7e).chance(0.25);
-    if (Random(seed ^ 0xb111d).chance(0.25))
+    scenes = Random(seed ^ 0x5ce7e).chance(0.2);
+    if (Random(seed ^ 0xb111d).chance(0.2))
         mix_builds(*this);
 }
 

@@ -67,6 +67,7 @@ struct Plan {
     bool heals_paused = false;     // those that are paused at the end of the faults stay so
     double listing_chance = 0;     // a tick: a client's list of entities begins anew, of hidden or of shown ones
     bool multiplexed = false;      // the world is one of several over the connections; the others are not open
+    bool second_world = false;     // one of them is open, and has clients of its own
     bool userdata = false;         // each tick has its own
     bool asks_host = false;        // clients join by the host's verdict, at once or later
     double scope_chance = 0;       // a tick: who sees which components of an entity

@@ -28,7 +28,7 @@ Plan prepared(u64 seed, const Options& options, const Allocator& allocator, Outp
     if (plan.asks_host)
         plan.server.authorization = Authorization::custom;
     if (options.sabotage != Kind::none)
-        plan.mixed = false; // what one build lacks is compared with nothing in the end
+        plan.mixed = plan.second_world = false; // what one build lacks is compared with nothing in the end
     if (options.sabotage != Kind::none)
         plan.pause_chance = 0; // what is paused, or was when it ended, is compared with nothing in the end
     plan.server.executor = options.executor;
@@ -57,6 +57,8 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
         common_ = make_protocol(common(plan_.server_build, plan_.other_build));
         other_verifier_.emplace(*common_, world_, server_);
     }
+    if (plan_.second_world)
+        second_.emplace(seed, options.executor, worlds_->mux, failure_);
     actions_.tracing = messages_.tracing = options.trace;
     for (throng_verify::Verifier* verifier : {&verifier_, other_verifier_ ? &*other_verifier_ : &verifier_}) {
         verifier->unhoused_allowed = plan_.server.chunks_max < 1000;
@@ -94,6 +96,8 @@ void Simulation::join(bool faults) {
     if (worlds_)
         peers_.back()->id = ServerMultiplexer::nobody; // until it has a seat
     messages_.listen(*peers_.back());
+    if (second_)
+        second_->connect(rooms_.back()->mux(), id, dirty);
     if (options_.trace)
         std::printf("          client %u connects in slot %u%s%s\n", peers_.back()->name, id, dirty ? ", dirty" : "",
                     limited ? ", limited" : "");
@@ -105,6 +109,8 @@ void Simulation::leave(std::size_t index) {
     const Peer& peer = *peers_[index];
     messages_.count(peer);
     outcome_.checks += peer.checks();
+    if (second_)
+        second_->disconnect(peer.connection);
     outcome_.limit_drops += peer.client.stats().limit_drops + peer.client.stats().references_dropped;
     if (!peer.limited && !peer.dirty && (peer.client.stats().limit_drops || peer.client.stats().references_dropped))
         failure_.report("client %u reached a limit", peer.name);
@@ -468,6 +474,11 @@ void Simulation::tick(bool faults) {
             random_signature();
     }
     server_.receive(now_);
+    if (second_) {
+        const TickReport& second = second_->tick(now_);
+        outcome_.messages += second.messages;
+        outcome_.unapplied += second.unapplied_sections;
+    }
     find_seats();
     decide();
     note_joins();
@@ -518,6 +529,8 @@ void Simulation::tick(bool faults) {
 void Simulation::receive(Peer& peer) {
     const Error error = peer.client.receive(now_);
     const ClientStats& stats = peer.client.stats();
+    if (second_)
+        second_->receive(peer.connection, now_);
     if (peer.dirty) { // whatever it took: within its limits, and the world is what the client says it is
         for (const u64 malformed : stats.malformed)
             outcome_.malformed += malformed != 0;
@@ -658,7 +671,8 @@ bool Simulation::healed() {
         if (last_difference_)
             return false;
     }
-    return true;
+    last_difference_ = second_ ? second_->difference() : Difference{};
+    return !last_difference_;
 }
 
 /// Late messages from before the healing still arrive, or are still waited for, so that tables may grow to their limits.
@@ -684,6 +698,8 @@ void Simulation::heal() {
     note_joins();
     while (peers_.size() < std::min(std::max(1u, plan_.clients_max - 1), plan_.server.clients_max)) // some come late
         join(false);
+    if (second_)
+        second_->heal();
     bool resumed = false;
     for (u32 slot = 0; slot < world_.entity_slots(); ++slot)
         if (const Entity entity = world_.entity_at(slot);
@@ -760,6 +776,7 @@ void Simulation::heal() {
         messages_.count(*peer);
         outcome_.checks += peer->checks();
     }
+    outcome_.checks += second_ ? second_->checks() : 0;
     if (!failure_.happened() && plan_.scenes)
         check_worlds();
     if (!failure_.happened() && options_.sabotage != Kind::none && !frozen_) {

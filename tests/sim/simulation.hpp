@@ -6,6 +6,7 @@
 #include "tests/sim/diffs.hpp"
 #include "tests/sim/messages.hpp"
 #include "tests/sim/peer.hpp"
+#include "tests/sim/second_world.hpp"
 #include "tests/sim/ruled.hpp"
 #include "throng/multiplexer.hpp"
 #include <atomic>
@@ -69,6 +70,7 @@ public:
     throng::SendResult send(throng::Channel channel, throng::Bytes message) override { return room_.send(channel, message); }
     void flush(throng::TimeUs now) override { mux_.flush(now); }
     throng::u32 message_bytes_max(throng::Channel channel) const override { return room_.message_bytes_max(channel); }
+    throng::ClientMultiplexer& mux() { return mux_; }
 
 private:
     throng::ClientMultiplexer mux_;
@@ -152,6 +154,7 @@ private:
     throng_verify::Difference last_difference_;
     Peer* frozen_ = nullptr; // sabotage: stale
     bool healing_ = false;
+    std::optional<SecondWorld> second_; // before worlds_ and rooms_ end
 };
 
 } // namespace throng_sim
