@@ -1,7 +1,8 @@
 #pragma once
 // A client under any sequence of messages. The input is a list of messages, each behind a u16 of its length; a welcome comes first
-// by itself, and before it the table of the server's protocol, where that is not the client's. Whatever arrives, the world holds what
-// the client says it holds, and memory stays below its limit.
+// by itself, and before it the table of the server's protocol, where that is not the client's. The client has entities of its own, with
+// signatures. Whatever arrives, the world holds what the client says it holds, what nobody took of its own entities is as it was, and
+// memory stays below its limit.
 #include "src/registry/message.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/fuzz/fuzz_protocol.hpp"
@@ -21,6 +22,31 @@ struct ScriptedBackend final : ClientBackend {
     SendResult send(Channel, Bytes) override { return SendResult::accepted; }
     void flush(TimeUs) override {}
     u32 message_bytes_max(Channel) const override { return 1200; }
+};
+
+/// Entities that the client's game has made, two of them with one signature.
+struct MadeAhead {
+    std::vector<Entity> all;
+    explicit MadeAhead(World& world) {
+        for (u32 i = 0; i <= signatures; ++i) {
+            const Entity entity = world.spawn(Life{-5, true, 1, {}}, SpawnSignature{i ? i : 1});
+            if (i % 2)
+                world.add<Note>(entity);
+            else
+                world.add<Place>(entity, Place{9, 9});
+            all.push_back(entity);
+        }
+    }
+    /// Those that are the game's still; they are unchanged.
+    u64 untaken(const World& world, const Client& client) const {
+        u64 count = 0;
+        for (const Entity entity : all)
+            if (world.alive(entity) && !client.net_id(entity)) {
+                require(world.get<Life>(entity)->hp == -5 && !world.get<Life>(entity)->target && world.has<SpawnSignature>(entity));
+                ++count;
+            }
+        return count;
+    }
 };
 
 inline void run_client(const Protocol& server, const u8* data, std::size_t size_bytes) {
@@ -51,6 +77,7 @@ inline void run_client(const Protocol& server, const u8* data, std::size_t size_
     backend.next = welcome;
     (void)client.receive(0);
     require(client.joined());
+    const MadeAhead own(world);
     Bytes in{reinterpret_cast<const std::byte*>(data), size_bytes};
     TimeUs now = 0;
     while (in.size() >= 2) {
@@ -64,8 +91,9 @@ inline void run_client(const Protocol& server, const u8* data, std::size_t size_
         const ClientStats& stats = client.stats();
         const ClientTypedStats& typed = stats.typed;
         require(typed.unhandled == 0 && typed.waited >= typed.dropped_wait + typed.dropped_limit && typed.received >= typed.waited);
-        require(world.entity_count() == stats.spawns - stats.despawns && world.entity_count() <= config.entities_max &&
-                      client.ring_bytes() <= 2 * config.memory_bytes_max);
+        const u64 untaken = own.all.size() - stats.adoptions, shown = stats.spawns - stats.despawns;
+        require(own.untaken(world, client) == untaken && world.entity_count() == shown + untaken && shown <= config.entities_max &&
+                client.ring_bytes() <= 2 * config.memory_bytes_max);
     }
     accepted_count += client.stats().lanes > 0 || listener.heard > 0;
 }

@@ -1,6 +1,7 @@
 #pragma once
-// The protocol of the client and server targets and of the recorder of their inputs: every kind of field, and opaque bytes. And a newer
-// build of it, which has more of everything.
+// The protocol of the client and server targets and of the recorder of their inputs: every kind of field, opaque bytes, signatures. And
+// a newer build of it, which has more of everything.
+#include "throng/spawn_signature.hpp"
 #include "throng/typed.hpp"
 #include <cstdlib>
 #include <cstring>
@@ -104,6 +105,9 @@ inline Say some_say(u32 number, Entity speaker) {
     return say;
 }
 
+/// Signatures that the recorded server gives to some of its entities, 1 to this.
+inline constexpr u32 signatures = 4;
+
 inline constexpr double cell_size = 100; // 10,000 steps
 inline constexpr Tick welcome_tick = 100;
 
@@ -127,6 +131,7 @@ struct FuzzProtocol {
         if (newer)
             life.field(&Life::mana, "mana");
         protocol.opaque<Note>("note", sizeof(Note::bytes), write_note, read_note).diffs(write_letter, read_letter, put_letter);
+        protocol.component<SpawnSignature>("signature").field(&SpawnSignature::hash);
         constexpr Channel channel = Channel::unreliable;
         if (newer)
             protocol.message<Whisper>("whisper", {.channel = channel}).field(&Whisper::volume);

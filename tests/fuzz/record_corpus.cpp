@@ -106,7 +106,7 @@ struct Heard {
 void client(const char* target, const char* name, u64 seed, Compression compression, const LinkConfig& down, u32 ticks, u32 entities) {
     const bool newer = std::strcmp(target, "newer") == 0;
     fuzz::FuzzProtocol fixture(newer), client_fixture;
-    throng_sim::Random random(seed);
+    throng_sim::Random random(seed), signs(seed + 100);
     Heard heard;
     World world, client_world;
     LoopbackNetwork network({.seed = seed, .client_max = 1, .trace = {&Heard::record, &heard}});
@@ -135,6 +135,8 @@ void client(const char* target, const char* name, u64 seed, Compression compress
             if (newer)
                 world.add<fuzz::Smell>(entity, fuzz::Smell{note});
         }
+        if (signs.chance(0.4))
+            world.add<SpawnSignature>(entity, SpawnSignature{1 + signs.below(fuzz::signatures)});
         if (newer && random.chance(0.5))
             world.add<fuzz::Glow>(entity, fuzz::Glow{random.below(1000), all.empty() ? Entity{} : all[0]});
         all.push_back(entity);
@@ -153,6 +155,8 @@ void client(const char* target, const char* name, u64 seed, Compression compress
                 world.mut<fuzz::Place>(all[i])->x += 4;
                 if (fuzz::Life* life = world.mut<fuzz::Life>(all[i]))
                     life->hp -= 3, life->yaw += 0.1f, life->target = all[random.below(entities)], ++life->mana;
+                if (SpawnSignature* signature = signs.chance(0.3) ? world.mut<SpawnSignature>(all[i]) : nullptr)
+                    signature->hash = signs.below(2) ? signature->hash + 1 : 0;
                 if (fuzz::Glow* glow = newer ? world.mut<fuzz::Glow>(all[i]) : nullptr)
                     ++glow->hue;
             }
@@ -187,6 +191,8 @@ void clients() {
     client("client", "late", 2, Compression::never, {.delay_us = 40'000, .jitter_us = 150'000, .duplicate_percent = 20}, 16, 6);
     client("client", "lossy", 3, Compression::never, {.loss_percent = 30, .delay_us = 100'000}, 16, 6);
     client("client", "zstd", 4, Compression::always, {.loss_percent = 10}, 8, 10);
+    client("client", "signed", 8, Compression::never, {.loss_percent = 10, .delay_us = 50'000, .jitter_us = 100'000}, 20, 12);
+    client("newer", "signed", 9, Compression::never, {.loss_percent = 10, .delay_us = 50'000, .jitter_us = 100'000}, 20, 12);
     client("newer", "perfect", 5, Compression::never, {}, 12, 8);
     client("newer", "lossy", 6, Compression::never, {.loss_percent = 30, .delay_us = 100'000, .jitter_us = 100'000}, 16, 6);
     client("newer", "zstd", 7, Compression::always, {.loss_percent = 10}, 8, 10);
@@ -433,7 +439,7 @@ void scenes() {
     world.spawn(fuzz::Place{0, std::numeric_limits<float>::infinity()}, fuzz::Life{1 << 30, false, -0.0f, second}, Replicated{});
     for (u32 i = 0; i < 60; ++i)
         world.spawn(Replicated{});
-    world.spawn(fuzz::Life{}, Replicated{});
+    world.spawn(fuzz::Life{}, SpawnSignature{0x1234567890abcdef}, Replicated{});
     world.resources().emplace<fuzz::Season>(fuzz::Season{-300, second});
     static_cast<fuzz::Note&>(world.resources().emplace<fuzz::Motto>()) = note;
     for (const bool resources : {false, true})

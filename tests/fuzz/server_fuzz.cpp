@@ -84,6 +84,11 @@ extern "C" int LLVMFuzzerTestOneInput(const throng::u8* data, std::size_t size_b
     std::array<Entity, entities> all;
     for (u32 i = 0; i < entities; ++i)
         all[i] = world.spawn(Place{float(i) * 3, 5}, Life{static_cast<i32>(i), false, 1, {}}, Replicated{});
+    for (u32 i = 0; i < entities; i += 3)
+        world.add<SpawnSignature>(all[i], SpawnSignature{1 + i});
+    constexpr u32 made_ahead = 4; // by the other client: one of them is never answered
+    for (const u64 hash : {1, 7, 10, 99})
+        client_world.spawn(Life{-5, true, 1, {}}, SpawnSignature{hash});
     Server server(world, fixture.protocol, backend,
                   {.cell_size = cell_size,
                    .radius_min = 100,
@@ -110,6 +115,8 @@ extern "C" int LLVMFuzzerTestOneInput(const throng::u8* data, std::size_t size_b
                 server.view(id).look_at(0, 0, {.radius = 300});
         if (now % 100'000 == 0)
             world.mut<Place>(all[(now / 100'000) % entities])->x += 1;
+        if (now % 400'000 == 0) // a signature that comes later matches nothing
+            world.mut<SpawnSignature>(all[9])->hash = 99 + now / 800'000 % 2;
         const Entity spoken_of = all[(now / 50'000) % entities];
         require(server.send_message(To::observers(spoken_of), some_hit(7, spoken_of, all[0])) == Error::none);
         const TickReport& report = server.tick(now);
@@ -146,7 +153,8 @@ extern "C" int LLVMFuzzerTestOneInput(const throng::u8* data, std::size_t size_b
         malformed += report.malformed_messages;
         require(report.encodes == report.keys && client.receive(now) == Error::none && client.send(now) == Error::none);
     }
-    require(server.settled(1) && client_world.entity_count() == entities && client.stats().unapplied_baseline == 0);
+    require(server.settled(1) && client_world.entity_count() == entities + 1 && client.stats().unapplied_baseline == 0);
+    require(client.stats().adoptions == made_ahead - 1);
     // The honest client acks one message a tick at most; more is the input's.
     throng::fuzz::accepted_count += (good_acks > honest_acks + ticks && malformed == 0) || listener.heard > 0;
     return 0;
