@@ -53,6 +53,8 @@ void Client::Impl::deliver(const Item& item) {
     Entity references[FieldList::fields_max];
     for (u32 r = 0; r < item.layout->reference_count; ++r) {
         references[r] = shown(item.references[r]);
+        if (!world.alive(references[r]))
+            references[r] = {}; // the game has destroyed it
         stats.typed.null_references += item.references[r] && !references[r];
     }
     bool handled = false;

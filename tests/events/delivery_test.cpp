@@ -164,6 +164,24 @@ TEST_SUITE("events") {
         CHECK(peer.client->stats().typed.null_references == 1);
     }
 
+    TEST_CASE("an entity that the client's game has destroyed reads as null where nothing is waited for, and else is waited for") {
+        MessageWorldOptions options;
+        options.client.typed_wait_ms = 500;
+        MessageWorld net(options);
+        auto& peer = net.join();
+        const Entity e = net.spawn();
+        net.steps(3);
+        peer.world.destroy(net.shown(peer, e));
+        CHECK(net.server.send_message(To::all(), Alarm{e, 1}) == Error::none);
+        CHECK(net.server.send_message(To::all(), Hit{e, 2}) == Error::none);
+        net.steps(15);
+        REQUIRE(peer.ear.values("alarm") == Values{1});
+        CHECK(peer.ear.heard[0].entity == Entity{});
+        CHECK(peer.client->stats().typed.null_references == 1);
+        CHECK(peer.ear.count("hit") == 0);
+        CHECK(peer.client->stats().typed.dropped_wait == 1);
+    }
+
     TEST_CASE("what waits in vain is dropped after its time, and lets those behind it go") {
         MessageWorldOptions options;
         options.client.typed_wait_ms = 500;

@@ -50,6 +50,26 @@ struct Net : ReplicationWorld {
 } // namespace
 
 TEST_SUITE("server") {
+    TEST_CASE("lasting: one that the game has destroyed while it was out of sight is there again when it is seen again") {
+        Net net;
+        const Entity e = net.world.spawn(Place{1, 0}, Health{1, false}, Lasting{}, Replicated{});
+        const Entity names = net.world.spawn(Place{2, 0}, Link{e}, Replicated{});
+        net.settle();
+        const Entity first = net.shown(e);
+        net.server.view(net.peer.id).hide(e);
+        net.settle();
+        REQUIRE(net.frozen(e));
+        net.peer.world->destroy(first);
+        net.world.mut<Health>(e)->hp = 2;
+        net.settle();
+        CHECK_FALSE(net.alive(e)); // out of sight it stays away
+        net.server.view(net.peer.id).show(e);
+        net.settle();
+        CHECK(net.hp(e) == 2);
+        CHECK(net.shown(e) != first);
+        CHECK(net.peer.world->get<Link>(net.shown(names))->target == net.shown(e));
+    }
+
     TEST_CASE("lasting: what a client loses sight of stays as it was, is not spoken of, and goes on when it is seen again") {
         Net net;
         const Entity e = net.world.spawn(Place{1, 0}, Health{1, false}, Lasting{}, Replicated{});
