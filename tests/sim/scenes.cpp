@@ -110,6 +110,26 @@ const char* name_of(SceneForm form) {
     return form == SceneForm::json ? "JSON" : "binary";
 }
 
+/// The first resource that is another one than the scene brings, or than it was in `before`; null: none.
+const char* resource_difference(const World& world, const Build& build, const World& loaded, const World* before) {
+    const char* wrong = nullptr;
+    const auto compare = [&]<class T>(const char* name, Piece piece, Piece field, auto member, T*) {
+        std::optional<T> brought;
+        if (const T* const there = world.resources().get<T>(); there && build.has(piece))
+            brought = *there;
+        if constexpr (!std::is_same_v<decltype(member), std::nullptr_t>)
+            if (brought && !build.has(field))
+                (*brought).*member = T{}.*member;
+        const T* const shown = loaded.resources().get<T>();
+        const T* const expected = brought ? &*brought : before ? before->resources().get<T>() : nullptr;
+        if ((expected != nullptr) != (shown != nullptr) || (expected && !(*expected == *shown)))
+            wrong = name;
+    };
+    compare("weather", Piece::weather, Piece::weather_wind, &Weather::wind, static_cast<Weather*>(nullptr));
+    compare("world scroll", Piece::world_scroll, Piece::world_scroll, nullptr, static_cast<Scroll*>(nullptr));
+    return wrong;
+}
+
 /// All that a scene has must be in the loaded world; `before`: what its entities were.
 void compare(const World& world, const SceneReport& saved, const Build& build, const World& loaded, const SceneReport& report,
              const World* before, const std::string& who, SceneForm form, Failure& failure) {
@@ -119,6 +139,9 @@ void compare(const World& world, const SceneReport& saved, const Build& build, c
                 return report.entities[id];
         return Entity{};
     };
+    if (const char* wrong = resource_difference(world, build, loaded, before))
+        failure.report("scene of %s, %s%s: another resource \"%s\"", who.c_str(), name_of(form),
+                       before ? ", into a world that goes on" : "", wrong);
     for (u32 id = 0; id < saved.entities.size(); ++id) {
         const Entity there = report.entities[id];
         const bool extended = before && before->alive(there);
@@ -131,6 +154,10 @@ void compare(const World& world, const SceneReport& saved, const Build& build, c
 
 /// Some entities for a scene to extend, with values that it overwrites and with some that it does not name.
 std::vector<Entity> some_entities(World& world, u32 scene_entities, Random& random) {
+    if (random.chance(0.5))
+        world.resources().emplace<Weather>().seq = 9;
+    if (random.chance(0.5))
+        world.resources().emplace<Scroll>(Scroll{9, "before"});
     std::vector<Entity> out(scene_entities ? random.below(scene_entities + 1) : 0);
     for (Entity& entity : out) {
         if (random.chance(0.4))
@@ -195,7 +222,7 @@ void check_scenes(const World& world, const Protocol& protocol, const Build& bui
         if (load_scene(loaded, protocol, {file.data(), file.size()}, report) != Error::none)
             return failure.report("scene of %s, %s: %s", who.c_str(), name_of(form), report.problem);
         if (!report.same_protocol || report.created != saved.entities.size() || report.components != saved.components ||
-            loaded.entity_count() != saved.entities.size())
+            report.resources != saved.resources || loaded.entity_count() != saved.entities.size())
             failure.report("scene of %s, %s: %u entities and %llu components, saved were %u and %llu", who.c_str(), name_of(form),
                            report.created, static_cast<unsigned long long>(report.components), saved.entities.size(),
                            static_cast<unsigned long long>(saved.components));

@@ -1,5 +1,6 @@
 #pragma once
-// Scenes of what a world of the simulator holds: saved in both forms, loaded into new worlds and into ones that go on, and compared.
+// Scenes of what a world of the simulator holds, its resources included: saved in both forms, loaded into new worlds and into ones that
+// go on, and compared.
 #include "tests/sim/peer.hpp"
 
 namespace throng_sim {
