@@ -296,10 +296,12 @@ void take_lane_of(ServerState& state, u32 entity_idx, u32 number) {
     touch_lane(state, chunk, lane, true);
 }
 
-/// Puts an entity into a lane. Returns false at the limit: then it is homeless.
+/// Puts an entity into a lane. Returns false at the limit: then it is homeless. That counts even if it gets a lane later in the tick, for
+/// what it had of values that are sent once has gone with its lane.
 bool take_lane(ServerState& state, u32 entity_idx, Target target) {
     const u32 number = chunk_with_room(state, target);
     if (number == no_chunk) {
+        state.report.limits |= limit_chunks;
         state.slots[entity_idx].place = no_slot;
         state.homeless.push_back(entity_idx);
         return false;

@@ -643,6 +643,33 @@ TEST_CASE("related_entities/components_with_rules") {
     CHECK(net.hp(peer, late) == 100);
 }
 
+TEST_CASE("related_entities/sent_once_without_room") {
+    auto chosen = std::make_unique<Protocol>();
+    const Range map{-1000, 1000, 0.01};
+    chosen->component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z);
+    chosen->component<Health>("health").field(&Health::hp).field(&Health::angry).once();
+    chosen->component<Link>("link").field(&Link::target).related(&Link::target);
+    REQUIRE(chosen->finish() == Error::none);
+    RelatedNet net({.chunks_max = 1, .heartbeat_ticks = 0}, std::move(chosen));
+    auto& peer = net.join();
+    net.server.view(peer.id).look_at(0, 0, {.radius = 60});
+    const Entity root = net.make(Place{0, 0}), other = net.make(Place{1, 0});
+    net.settle();
+    CHECK(net.hp(peer, other) == 100);
+    // Without a place there is no room for it, until the link brings it to the root's chunk, all in one tick.
+    net.world.mut<Health>(other)->hp = 7;
+    net.world.remove<Place>(other);
+    net.world.add<Link>(other, Link{root});
+    CHECK((net.step().limits & limit_chunks) != 0);
+    CHECK(net.together({root, other}, root));
+    net.settle();
+    CHECK(net.hp(peer, other) == 7);
+    CHECK((net.step().limits & limit_chunks) == 0);
+    net.world.mut<Health>(other)->hp = 8;
+    net.settle();
+    CHECK(net.hp(peer, other) == 7);
+}
+
 TEST_CASE("related_entities/registration") {
     {
         Protocol protocol;

@@ -214,7 +214,8 @@ Ruled Truth::choose(const World& world, Server& server, Entity entity, NetId id,
     ToldBirth& told = births_.try_emplace(entity.entity_id, ToldBirth{id, place, *birth}).first->second;
     if (told.id != id || told.birth.serial != birth->serial)
         told = {id, place, *birth};
-    told.open |= told.place != place && (server.state().report.limits & limit_chunks);
+    const bool moved = told.place != place || server.why(entity, 0).cluster == WhyCluster::together; // back into its lane, perhaps
+    told.open |= moved && (server.state().report.limits & limit_chunks);
     told.place = place;
     out.birth = &told.birth;
     birth_open = told.open;
