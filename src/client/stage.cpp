@@ -236,7 +236,8 @@ void Client::Impl::judge(StagedSection& section, Tick tick, bool& overtaken) {
             section.unapplied = true;
             ++stats.unapplied_tombstone;
         }
-    // R1: entities appear whole. One that is not shown, and has lost one of the lanes named here to newer state, would not.
+    // R1: entities appear whole. One that is not shown, and has lost one of the lanes named here to newer state, would not. R12: one that
+    // is shown where it was before would stay there as it was then, while its cluster becomes that of this tick.
     if (section.full && !section.unapplied)
         for (u64 m = section.lanes & ~open; m && !overtaken; m &= m - 1) {
             const u32 lane = static_cast<u32>(std::countr_zero(m));
@@ -244,7 +245,7 @@ void Client::Impl::judge(StagedSection& section, Tick tick, bool& overtaken) {
             if (ChunkRings::occupants(section.chunk->live()).net_id[lane] == id)
                 continue;
             const u32 record = index.find(id);
-            overtaken = record == no_record || !index[record].chunk;
+            overtaken = record == no_record || !index[record].chunk || tick_newer(tick, index[record].tick);
         }
 }
 

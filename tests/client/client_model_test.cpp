@@ -100,7 +100,8 @@ struct ModelClient {
         for (const ModelSection& section : message.sections)
             for (const auto& [lane, id] : section.ids) {
                 const ModelVersion& live = rings[section.part.chunk].live();
-                stopped |= !place.count(id) && live.carried[lane] > message.tick && live.lanes[lane].id != id;
+                const bool shown_as_new = place.count(id) && place[id].tick >= message.tick;
+                stopped |= !shown_as_new && live.carried[lane] > message.tick && live.lanes[lane].id != id;
             }
         for (u16 i = 0; i < message.sections.size(); ++i) {
             const ModelSection& section = message.sections[i];

@@ -330,6 +330,34 @@ TEST_SUITE("client") {
         CHECK_FALSE(s.entity(Z));
         CHECK(s.hp(Y) == 2);
     }
+    TEST_CASE("what goes with a move that newer state has overtaken waits (R12)") {
+        Setup s;
+        s.server.world[0][0] = unit(X, 1);
+        s.server.world[1][0] = unit(Y, 1);
+        s.server.snapshot(101);
+        (void)s.receive(s.server.message(101, {{0, bit(0)}, {1, bit(0)}}));
+        s.server.world[1].clear(); // Y comes to X, and ends
+        s.server.world[0][1] = unit(Y, 2);
+        s.server.world[0][0] = unit(X, 2);
+        s.server.snapshot(102);
+        const auto late = s.server.message(102, {{0, bit(0) | bit(1)}});
+        (void)s.tick(103, {{0, 0, {}, bit(1)}});
+        (void)s.receive(late);
+        CHECK(s.client->stats().unapplied_overtaken == 1);
+        CHECK(s.hp(X) == 1); // as of 101, like Y
+        CHECK(s.hp(Y) == 1);
+        CHECK(s.acks().judged.at(static_cast<u16>(s.server.next_id - 2)) == std::vector<u16>{0});
+        SUBCASE("that it left its old lane") { (void)s.tick(104, {{0, bit(0)}, {1, 0, {}, bit(0)}}); }
+        SUBCASE("one that is shown newer than the message") {
+            s.server.world[1][0] = unit(Y, 3);
+            s.server.snapshot(104);
+            const auto later = s.server.message(104, {{0, bit(0)}});
+            (void)s.tick(105, {{1, bit(0)}});
+            (void)s.receive(later);
+            CHECK(s.hp(Y) == 3);
+        }
+        CHECK(s.hp(X) == 2);
+    }
     TEST_CASE("a gone lane of an unknown chunk still stops the older spawn") {
         Setup s;
         s.server.world[4][1] = unit(X, 1);

@@ -147,16 +147,20 @@ Mask Client::apply(const Message& message) {
     return unapplied;
 }
 
-/// R1: the message names a new entity in a lane that newer state without it already holds.
+/// R1: the message names an entity that is new, or shown where it was before, in a lane that newer state without it already holds.
 bool Client::shows_in_part(const Message& message) const {
-    const auto is_shown = [&](NetId id) { return places_.count({id, Scope::home}) || places_.count({id, Scope::side}); };
+    const auto is_shown = [&](NetId id, Scope scope) {
+        const auto place = places_.find({id, scope});
+        return place != places_.end() ? place->second.tick >= message.tick
+                                      : places_.count({id, Scope::home}) || places_.count({id, Scope::side});
+    };
     for (const Section& section : message.sections) {
         const ClientVersion& live = rings_[section.chunk].live();
         for (int lane = 0; lane < lane_count; ++lane) {
             if (!section.limbo() || !has(section.mask, lane))
                 continue;
             const NetId id = section.lanes[lane].full.occupant;
-            if (id != live.lanes[lane].occupant && live.carried[lane] > message.tick && !is_shown(id))
+            if (id != live.lanes[lane].occupant && live.carried[lane] > message.tick && !is_shown(id, scope_of(section.chunk)))
                 return true;
         }
     }
