@@ -153,8 +153,10 @@ bool Assembler::close(Channel channel, Bytes message, bool ends) {
                                          : state_.backend.send(id_, channel, message);
     if (result != SendResult::accepted) {
         worker_.counts.limits |= recorded ? limit_backend_refused : limit_records;
-        client_.attention = true; // all of it stays pending
-        client_.clean = false;
+        if (state) { // all of it stays pending
+            client_.attention = true;
+            client_.clean = false;
+        }
         worker_.lanes.clear();
         tally_ = {};
         return false;

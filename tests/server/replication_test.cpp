@@ -52,6 +52,21 @@ TEST_SUITE("server") {
         }
     }
 
+    TEST_CASE("a settled client stays so while a heartbeat finds no room among the messages in flight") {
+        ReplicationWorld net({.records_max = 16, .loss_timeout_ticks = 200, .heartbeat_ticks = 1});
+        net.world.spawn(Health{1, false}, Replicated{});
+        const auto& peer = net.connect();
+        net.steps(10);
+        REQUIRE(net.server.settled(peer.id));
+        net.network.set_link(peer.id, Direction::up, {.loss_percent = 100});
+        u32 limits = 0;
+        for (int i = 0; i < 40; ++i) {
+            limits |= net.step().limits;
+            CHECK(net.server.settled(peer.id));
+        }
+        CHECK((limits & limit_records) != 0);
+    }
+
     TEST_CASE("references read as null until their target is shown") {
         ReplicationWorld net;
         const Entity target = net.world.spawn(Place{10, 0});
