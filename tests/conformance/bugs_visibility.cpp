@@ -420,4 +420,50 @@ TEST_CASE("bug/43_passengers") {
     net.agree();
     CHECK(peer.world->entity_count() == 4);
     CHECK(peer.world->source_count<ChildOf>(net.shown(peer, next[0])) == 3);
+
+    // Passengers far from their vehicle, on a relation that is `related`, and on one that is not.
+    auto protocol = std::make_unique<Protocol>();
+    const Range map{-1000, 1000, 0.01};
+    protocol->component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z);
+    protocol->component<Health>("health").field(&Health::hp).field(&Health::angry);
+    protocol->component<ChildOf>("child of").field(&ChildOf::target).related(&ChildOf::target);
+    protocol->component<Link>("link").field(&Link::target);
+    REQUIRE(protocol->finish() == Error::none);
+    StateNet far({.heartbeat_ticks = 0}, {}, std::move(protocol));
+    auto& viewer = far.join();
+    far.server.view(viewer.id).look_at(0, 0, {.radius = 60});
+    const Entity car = far.world.spawn(Place{10, 0}, Health{0, false}, Replicated{});
+    std::vector<Entity> riders;
+    for (const float x : {-100.f, 90.f, 140.f})
+        riders.push_back(far.world.spawn(Place{x, 0}, ChildOf{car}, Health{int(x), false}, Replicated{}));
+    const Entity follower = far.world.spawn(Place{150, 0}, Link{car}, Health{1, false}, Replicated{});
+    const auto riders_shown = [&] {
+        return std::count_if(riders.begin(), riders.end(), [&](Entity e) { return far.value<Health>(viewer, e) != nullptr; });
+    };
+    far.agree();
+    CHECK(far.hp(viewer, car) == 0);
+    CHECK(riders_shown() == 3);
+    CHECK(far.hp(viewer, follower) == -1);
+    CHECK(viewer.world->source_count<ChildOf>(far.shown(viewer, car)) == 3);
+    for (const float x : {110.f, -20.f, -100.f, 30.f}) { // the car goes, and the riders stay where they are
+        CAPTURE(x);
+        const bool seen = std::abs(x) < 60;
+        far.world.mut<Place>(car)->x = x;
+        far.world.mut<Health>(riders[1])->hp++;
+        for (int i = 0; i < 5; ++i) {
+            far.step();
+            CHECK((riders_shown() == 0 || riders_shown() == 3)); // as one
+        }
+        far.agree();
+        CHECK((far.value<Health>(viewer, car) != nullptr) == seen);
+        CHECK(riders_shown() == (seen ? 3 : 0));
+        if (seen)
+            CHECK(far.hp(viewer, riders[1]) == far.world.get<Health>(riders[1])->hp);
+    }
+    CHECK(far.server.end_replication(riders[0]));
+    far.agree();
+    CHECK(riders_shown() == 2);
+    far.world.destroy(car);
+    far.agree();
+    CHECK(viewer.world->entity_count() == 0);
 }

@@ -698,6 +698,183 @@ TEST_CASE("scope/priority") { // what waits for its tick waits for those who see
     CHECK(net.server.client_report(other.id).total.bytes == before);
 }
 
+namespace {
+
+/// An entity with 64 scopes: scope k lets its components through to clients on layer k. It goes about the map.
+struct SixtyFour : StateNet {
+    static constexpr u32 count = ScopedTo::scopes_max;
+    struct Seen {
+        bool hp = true, speed = true, link = true, name = true;
+        friend bool operator==(const Seen&, const Seen&) = default;
+    };
+    static Scope scope(u32 k) {
+        const Scope all[] = {Scope::of<Health>(), Scope::of<Speed>(), Scope::of<Name>(), Scope::of<Link, Name>(),
+                             Scope::all_except<Place, Health, Name>()};
+        return all[k % 5];
+    }
+    /// All rules but one, of these lifetimes.
+    static ScopedTo rules(u32 except = count, bool lasting = false) {
+        ScopedTo out;
+        for (u32 k = 0; k < count; ++k)
+            if (k != except)
+                out.also(scope(k), {.any_of = u64(1) << k}, lasting ? static_cast<Lifetime>(k % 2) : Lifetime::while_visible);
+        return out;
+    }
+    /// Of a client that is on all layers but these.
+    static Seen seen(u64 missing) {
+        Seen out;
+        for (u32 k = 0; k < count; ++k)
+            if (missing >> k & 1) {
+                out.hp &= !scope(k).has(component_id<Health>());
+                out.speed &= !scope(k).has(component_id<Speed>());
+                out.link &= !scope(k).has(component_id<Link>());
+                out.name &= !scope(k).has(component_id<Name>());
+            }
+        return out;
+    }
+    void set_all(int to) {
+        world.mut<Health>(e)->hp = to;
+        world.mut<Speed>(e)->x = static_cast<float>(to % 20);
+        world.mut<Link>(e)->target = to % 2 ? e : Entity{};
+        world.mut<Name>(e)->text = words(8, to);
+    }
+    Seen shown_to(const Peer& peer) const {
+        return {value<Health>(peer, e) != nullptr, value<Speed>(peer, e) != nullptr, value<Link>(peer, e) != nullptr,
+                value<Name>(peer, e) != nullptr};
+    }
+    /// Whether a client has what was set last.
+    bool has_last(const Peer& peer, const Seen& seen, int last) const {
+        return (!seen.hp || hp(peer, e) == last) && (!seen.name || value<Name>(peer, e)->text == words(8, last)) &&
+               (!seen.speed || std::abs(value<Speed>(peer, e)->x - static_cast<float>(last % 20)) < 0.01f);
+    }
+    Entity e = world.spawn(Place{0, 0}, Health{0, false}, Speed{0, 0}, Link{}, Name{}, Replicated{});
+};
+
+} // namespace
+
+TEST_CASE("scope/sixty_four_of_one_entity") {
+    SixtyFour net;
+    auto &flips = net.join(), &all = net.join(), &none = net.join();
+    for (const StateNet::Peer* peer : {&flips, &all, &none})
+        net.server.view(peer->id).look_at(0, 0, {.radius = 600});
+    net.world.add<ScopedTo>(net.e, SixtyFour::rules());
+    net.server.view(flips.id).set_layers(~u64(0));
+    net.server.view(all.id).set_layers(~u64(0));
+    net.agree();
+    int last = 0;
+    const auto look = [&](u64 missing) { // what is hidden is hidden at once, and what is set in that tick not told
+        net.server.view(flips.id).set_layers(~missing);
+        net.set_all(++last);
+        net.step();
+        const SixtyFour::Seen seen = SixtyFour::seen(missing);
+        CHECK(net.server.visible<Health>(flips.id, net.e) == seen.hp);
+        CHECK(net.server.visible<Speed>(flips.id, net.e) == seen.speed);
+        CHECK(net.server.visible<Link>(flips.id, net.e) == seen.link);
+        CHECK(net.server.visible<Name>(flips.id, net.e) == seen.name);
+        if (!seen.hp)
+            CHECK(net.hp(flips, net.e) != last);
+        net.settle();
+        REQUIRE(net.shown_to(flips) == seen);
+        CHECK(net.has_last(flips, seen, last));
+        REQUIRE(net.shown_to(all) == SixtyFour::Seen{});
+        CHECK(net.has_last(all, {}, last));
+        CHECK(net.shown_to(none) == SixtyFour::Seen{false, false, false, false});
+        CHECK(net.value<Place>(none, net.e));
+    };
+    for (u32 k = 0; k < SixtyFour::count; ++k) { // each alone, on the way from place to place
+        CAPTURE(k);
+        if (k % 3 == 0)
+            net.world.mut<Place>(net.e)->x = static_cast<float>(k % 2 ? -300 : 300) + static_cast<float>(k);
+        look(u64(1) << k);
+        if (k % 7 == 0)
+            look(0);
+    }
+    look(~u64(0));
+    look(0);
+    net.agree();
+    for (const u32 k : {0u, 3u, 4u, 5u, 31u, 62u, 63u}) { // paused; it goes on, and layers have changed
+        CAPTURE(k);
+        net.world.remove<Replicated>(net.e);
+        net.step();
+        net.server.view(flips.id).set_layers(~(u64(1) << k));
+        net.set_all(++last);
+        net.steps(3);
+        CHECK(net.hp(flips, net.e) != last);
+        net.world.add<Replicated>(net.e);
+        look(u64(1) << k);
+        look(0);
+    }
+    for (const u32 k : {0u, 3u, 4u, 31u, 63u}) { // a rule that is gone hides nothing, the others do
+        CAPTURE(k);
+        const u32 other = (k + 5) % SixtyFour::count;
+        *net.world.mut<ScopedTo>(net.e) = SixtyFour::rules(k);
+        net.server.view(flips.id).set_layers(~(u64(1) << k));
+        net.set_all(++last);
+        net.settle();
+        REQUIRE(net.shown_to(flips) == SixtyFour::Seen{});
+        CHECK(net.has_last(flips, {}, last));
+        net.server.view(flips.id).set_layers(~(u64(1) << other));
+        net.agree();
+        CHECK(net.shown_to(flips) == SixtyFour::seen(u64(1) << other));
+    }
+    *net.world.mut<ScopedTo>(net.e) = ScopedTo(Scope::of<Health>(), {.any_of = 2}); // one, in the room of many, and many again
+    net.server.view(flips.id).set_layers(2);
+    net.agree();
+    CHECK(net.shown_to(flips) == SixtyFour::Seen{});
+    *net.world.mut<ScopedTo>(net.e) = SixtyFour::rules();
+    look(u64(1) << 60);
+    net.agree();
+}
+
+TEST_CASE("scope/sixty_four_with_lifetimes") { // while_visible in turn with after_first: the shortest counts, wherever it stands
+    SixtyFour net;
+    auto& peer = net.join();
+    net.server.view(peer.id).look_at(0, 0, {.radius = 60});
+    net.world.add<ScopedTo>(net.e, SixtyFour::rules(SixtyFour::count, true));
+    net.set_all(1);
+    for (u32 k = 0; k < SixtyFour::count; k += 5) { // of Health alone
+        CAPTURE(k);
+        net.server.view(peer.id).set_layers(~u64(0));
+        const int before = static_cast<int>(k) * 2 + 1;
+        net.set_all(before);
+        net.agree();
+        CHECK(net.hp(peer, net.e) == before);
+        net.server.view(peer.id).set_layers(~(u64(1) << k));
+        net.set_all(before + 1);
+        net.agree();
+        const bool kept = k % 2 != 0;
+        CHECK(net.hp(peer, net.e) == (kept ? before : -1));
+        CHECK(peer.client->frozen<Health>(net.shown(peer, net.e)) == kept);
+        REQUIRE(net.value<Name>(peer, net.e));
+        CHECK(net.value<Name>(peer, net.e)->text == words(8, before + 1));
+        net.server.view(peer.id).set_layers(~(u64(1) << k | u64(1) << (k + 5) % 65)); // one of the other lifetime, too
+        net.agree();
+        CHECK(net.hp(peer, net.e) == -1);
+    }
+}
+
+TEST_CASE("scope/sixty_fifth_is_refused") { // asserts; what was there holds. Without asserts: tests/server/scopes_limit_test.cpp
+    struct Refused {};
+    SixtyFour net;
+    auto& peer = net.join();
+    net.server.view(peer.id).look_at(0, 0, {.radius = 60});
+    net.world.add<ScopedTo>(net.e, SixtyFour::rules());
+    net.server.view(peer.id).set_layers(~(u64(1) << 63));
+    net.agree();
+    const AssertHandler before = set_assert_handler([](const char*, const char*, int) { throw Refused(); });
+    bool refused = false;
+    try {
+        net.world.mut<ScopedTo>(net.e)->also(Scope::of<Health>(), {.any_of = 1});
+    } catch (const Refused&) {
+        refused = true;
+    }
+    set_assert_handler(before);
+    CHECK(refused);
+    CHECK(net.world.get<ScopedTo>(net.e)->count() == ScopedTo::scopes_max);
+    net.agree();
+    CHECK(net.shown_to(peer) == SixtyFour::seen(u64(1) << 63));
+}
+
 TEST_CASE("scope/refused_registrations") {
     Protocol place;
     place.component<Place>("place")

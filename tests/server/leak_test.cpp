@@ -93,9 +93,10 @@ struct Reader { // what a client may see
 /// A world of secrets, changed at random.
 class Leaks {
 public:
-    explicit Leaks(u64 seed)
-        : random_(seed), net_({.message_bytes_max = random_.pick({300u, 1200u}), .compression = Compression::never},
-                              {.seed = seed, .trace = {look, this}}, make_secret_protocol()) {
+    explicit Leaks(u64 seed, bool many_scopes = false)
+        : random_(seed), many_scopes_(many_scopes),
+          net_({.message_bytes_max = random_.pick({300u, 1200u}), .compression = Compression::never}, {.seed = seed, .trace = {look, this}},
+               make_secret_protocol()) {
         for (u32 i = 0; i < 3; ++i) {
             const LinkConfig link{.loss_percent = random_.pick({0.0, 20.0}),
                                   .delay_us = random_.below(120'000),
@@ -177,11 +178,16 @@ private:
         case 1:
             world.remove<ScopedTo>(book.entity);
             break;
-        case 2:
+        case 2: {
+            ScopedTo scoped;
+            for (u32 left = many_scopes_ ? 5 + random_.below(60) : 1; left > 0; --left)
+                scoped.also(random_.pick({Scope::of<Name>(), Scope::of<Letter>(), Scope::all_except<Place>()}),
+                            {.any_of = many_scopes_ ? u64(15) & ~random_layers() : random_layers()},
+                            static_cast<Lifetime>(random_.below(3)));
             world.remove<ScopedTo>(book.entity);
-            world.add<ScopedTo>(book.entity, ScopedTo(random_.pick({Scope::of<Name>(), Scope::of<Letter>(), Scope::all_except<Place>()}),
-                                                      {.any_of = random_layers()}, static_cast<Lifetime>(random_.below(3))));
+            world.add<ScopedTo>(book.entity, std::move(scoped));
             break;
+        }
         case 3:
             world.remove<Diary>(book.entity);
             break;
@@ -349,6 +355,7 @@ private:
     }
 
     throng_sim::Random random_;
+    bool many_scopes_; // 5 to 64 of an entity, not one
     std::map<std::string, std::set<ClientId>> letter_readers_;
     std::vector<Book> books_, left_behind_; // those that were destroyed while they were paused
     std::vector<Reader> readers_;
@@ -371,6 +378,18 @@ TEST_SUITE("server") {
         }
         CHECK(letters > 2'000);
         CHECK(found > 30'000); // else the search has proved nothing
+    }
+
+    TEST_CASE("leaks: the same with 5 to 64 scopes of an entity") {
+        u64 found = 0;
+        for (u64 seed = 1; seed <= 60; ++seed) {
+            CAPTURE(seed);
+            Leaks leaks(seed, true);
+            leaks.run(100);
+            CHECK(leaks.leak == "");
+            found += leaks.found;
+        }
+        CHECK(found > 5'000);
     }
 
     TEST_CASE("leaks: typed values of owners and groups are in no byte to others, at any bit") {

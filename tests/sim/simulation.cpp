@@ -379,7 +379,8 @@ void Simulation::random_scope() {
         const Scope choices[] = {Scope::of<Vitals>(),       Scope::of<Speed, Facing>(),         Scope::of<Note, Link>(),
                                  Scope::of<Place>(),        Scope::all_except<Place, Vitals>(), Scope::all_except<Note>(),
                                  Scope::of<Purse, Rumour>()};
-        for (u32 left = 1 + scopes_.below(3); left > 0; --left)
+        const u32 count = 1 + (scopes_.chance(0.05) ? scopes_.below(ScopedTo::scopes_max) : scopes_.below(3));
+        for (u32 left = count; left > 0; --left)
             scoped.also(choices[scopes_.below(7)], {.any_of = scopes_.next() & 0x8000'0000'0000'0007u},
                         static_cast<Lifetime>(lifetimes_.below(3)));
         return set(scoped);
