@@ -298,7 +298,8 @@ void Messages::before_tick() {
     for (std::size_t i = unresolved_; i < letters_.size(); ++i) {
         Sent& letter = letters_[i];
         letter.observed_before = server_.net_id(letter.observed);
-        letter.ended = letter.observed && (!world_.alive(letter.observed) || (truth_.ends_now(letter.observed) && letter.observed_before));
+        const bool ends = truth_.ends_now(letter.observed) && server_.state().slot_of(letter.observed);
+        letter.ended = letter.observed && (!world_.alive(letter.observed) || ends);
     }
 }
 
