@@ -570,6 +570,7 @@ private:
     u32 destroy_batch_now(std::span<const Entity> entities);
     Entity occupy_slot(const Signature<MaxC>& signature, u32 count, u32 overflow_log2);
     void free_slot(u32 entity_idx);
+    void rows_moved(const MovedRow* moved, u32 count, const Signature<MaxC>& types);
     u32 destroy_piece(std::span<const Entity> entities, const Signature<MaxC>& all, u32 column_rows);
     void copy_state(const BasicWorld& from);
     void reset_entities();

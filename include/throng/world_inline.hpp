@@ -425,13 +425,36 @@ u32 BasicWorld<MaxC>::destroy_batch_now(std::span<const Entity> entities) {
     constexpr u32 piece = PoolBase::erase_rows_max;
     const u32 largest = entities.size() < piece ? static_cast<u32>(entities.size()) : piece;
     doomed_rows_.resize(std::size_t(all.count()) * largest);
-    moved_rows_.resize(largest);
+    moved_rows_.resize(std::size_t(2) * largest);
     u32 destroyed = 0;
     for (std::size_t begin = 0; begin < entities.size(); begin += largest) {
         const std::size_t left = entities.size() - begin;
         destroyed += destroy_piece(entities.subspan(begin, left < largest ? left : largest), all, largest);
     }
     return destroyed;
+}
+
+/// Writes back where the rows of moved owners are now, in the pools of all `types`, which each of them has.
+template <u32 MaxC>
+void BasicWorld<MaxC>::rows_moved(const MovedRow* moved, u32 count, const Signature<MaxC>& types) {
+    constexpr u32 ahead = 12;
+    Signature<MaxC> last; // of the owner before: entities that move together have the same types, as a rule
+    u32 positions[MaxC];
+    u32 position_count = 0;
+    for (u32 i = 0; i < count; ++i) {
+        if (i + ahead < count)
+            detail::prefetch_write(&meta(moved[i + ahead].owner));
+        Meta& m = meta(moved[i].owner);
+        arena_.touch(moved[i].owner);
+        if (m.signature != last) {
+            last = m.signature;
+            position_count = 0;
+            types.for_each([&](u32 id) { positions[position_count++] = last.rank(id); });
+        }
+        u32* const list = m.list();
+        for (u32 k = 0; k < position_count; ++k)
+            list[positions[k]] = moved[i].dense;
+    }
 }
 
 // Nothing here can fail. The row numbers are gathered type by type, so that each pool is then worked on alone.
@@ -460,6 +483,11 @@ u32 BasicWorld<MaxC>::destroy_piece(std::span<const Entity> entities, const Sign
         const u32* list = m->list();
         m->signature.for_each([&](u32 id) { *columns[id]++ = *list++; });
     }
+    // Types that are made and destroyed together move the same entities to the same places: then slots are written once for all of them.
+    MovedRow* moved = moved_rows_.data();
+    MovedRow* next_moved = moved + column_rows;
+    u32 moves = 0;
+    Signature<MaxC> alike; // the types of `moved`
     column = doomed_rows_.data();
     all.for_each([&](u32 id) {
         const u32* const doomed = column;
@@ -467,13 +495,16 @@ u32 BasicWorld<MaxC>::destroy_piece(std::span<const Entity> entities, const Sign
         const u32 count = static_cast<u32>(columns[id] - doomed);
         if (count == 0)
             return;
-        const u32 moves = pools_[id]->ops().erase_rows(*pools_[id], doomed, count, moved_rows_.data());
-        for (u32 i = 0; i < moves; ++i) {
-            if (i + ahead < moves)
-                detail::prefetch_write(&meta(moved_rows_[i + ahead].owner));
-            row_moved(moved_rows_[i].owner, id, moved_rows_[i].dense);
+        const u32 next_moves = pools_[id]->ops().erase_rows(*pools_[id], doomed, count, next_moved);
+        if (next_moves != moves || std::memcmp(moved, next_moved, moves * sizeof(MovedRow)) != 0) {
+            rows_moved(moved, moves, alike);
+            alike.clear();
+            std::swap(moved, next_moved);
+            moves = next_moves;
         }
+        alike.set(id);
     });
+    rows_moved(moved, moves, alike);
     u32 destroyed = 0;
     for (const Entity entity : entities)
         if (find(entity)) {
