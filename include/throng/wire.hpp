@@ -22,6 +22,8 @@ inline u64 load_le64(const std::byte* bytes) {
     return value;
 #endif
 }
+/// The low `count` (0..7) bytes of a word. Not in line: the kernels, compiled for two levels, may not bring copies of it.
+void store_le_bytes(std::byte* bytes, u64 word, u32 count);
 [[gnu::always_inline]] inline void store_le64(std::byte* bytes, u64 value) {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     for (u32 i = 0; i < 8; ++i)
@@ -43,15 +45,34 @@ public:
     /// Appends the low `bits` (0..64) bits of `value`; the bits above must be zero. No branch depends on how many are pending: a word is
     /// stored each time, and its whole bytes stay (F. Giesen, "Reading bits in far too many ways", 2018, the same for writing).
     [[gnu::always_inline]] void put(u64 value, u32 bits) {
-        if (bits > 56) [[unlikely]] {
-            put_few(value & 0xffff'ffff, 32);
+        if (bits > short_bits_max) [[unlikely]] {
+            put_short(value & 0xffff'ffff, 32);
             value >>= 32;
             bits -= 32;
         }
-        put_few(value, bits);
+        put_short(value, bits);
+    }
+    static constexpr u32 short_bits_max = 56;
+    /// The same for at most short_bits_max bits.
+    [[gnu::always_inline]] void put_short(u64 value, u32 bits) {
+        accumulator_ |= value << filled_;
+        filled_ += bits;
+        u32 bytes = filled_ >> 3;
+        if (end_ - cursor_ >= 8) [[likely]] {
+            detail::store_le64(cursor_, accumulator_);
+        } else if (end_ - cursor_ >= bytes) {
+            detail::store_le_bytes(cursor_, accumulator_, bytes);
+        } else {
+            overflowed_ = true;
+            end_ = cursor_; // nothing more fits
+            bytes = 0;
+        }
+        cursor_ += bytes;
+        accumulator_ >>= filled_ & 56;
+        filled_ &= 7;
     }
     /// Zero bits up to the next byte.
-    [[gnu::always_inline]] void align() { put_few(0, (0 - filled_) & 7); }
+    [[gnu::always_inline]] void align() { put_short(0, (0 - filled_) & 7); }
     /// Appends whole bytes. Call align() first.
     void put_bytes(const std::byte* bytes, std::size_t count) {
         if (static_cast<std::size_t>(end_ - cursor_) < count) {
@@ -72,29 +93,6 @@ public:
     u64 bit_count() const { return static_cast<u64>(cursor_ - begin_) * 8 + filled_; }
 
 private:
-    /// At most 56 bits.
-    [[gnu::always_inline]] void put_few(u64 value, u32 bits) {
-        accumulator_ |= value << filled_;
-        filled_ += bits;
-        u32 bytes = filled_ >> 3;
-        if (end_ - cursor_ >= 8) [[likely]] {
-            detail::store_le64(cursor_, accumulator_);
-        } else if (end_ - cursor_ >= bytes) {
-            store_near_end(cursor_, accumulator_, bytes);
-        } else {
-            overflowed_ = true;
-            end_ = cursor_; // nothing more fits
-            bytes = 0;
-        }
-        cursor_ += bytes;
-        accumulator_ >>= filled_ & 56;
-        filled_ &= 7;
-    }
-    /// Takes no writer, so that nobody has the address of one, which stays in registers.
-    [[gnu::noinline]] static void store_near_end(std::byte* to, u64 word, u32 bytes) {
-        for (u32 i = 0; i < bytes; ++i)
-            to[i] = static_cast<std::byte>(word >> (8 * i));
-    }
     u64 accumulator_ = 0;
     u32 filled_ = 0; // bits in the accumulator, 0..7 between calls
     bool overflowed_ = false;

@@ -120,9 +120,10 @@ u64 Acks::companions(u32 message, u32 chunk) {
 
 void Acks::acked(u32 message) {
     MessageRecord& r = record(message);
-    const bool was_in_flight = r.state == record_in_flight;
-    for (u32 i = 0; i < r.count; ++i) {
-        if (i + 2 < r.count)
+    const bool was_in_flight = r.state == record_in_flight, any_unapplied = !client.unapplied.empty();
+    const u32 count = r.count;
+    for (u32 i = 0; i < count; ++i) {
+        if (i + 2 < count)
             state.mirror.prefetch(section(r.first + i + 2).chunk);
         const SectionRecord& s = section(r.first + i);
         ClientChunk* view = find_client_chunk(client, s.chunk, s.hint);
@@ -130,9 +131,8 @@ void Acks::acked(u32 message) {
             continue;
         const Chunk& chunk = state.mirror.chunk(s.chunk);
         const u16 id = static_cast<u16>(message);
-        const bool unapplied = std::any_of(client.unapplied.begin(), client.unapplied.end(),
-                                           [&](const UnappliedSection& u) { return u.message == id && u.section == i; });
-        if (unapplied) {
+        if (any_unapplied && std::any_of(client.unapplied.begin(), client.unapplied.end(),
+                                         [&](const UnappliedSection& u) { return u.message == id && u.section == i; })) {
             ++worker.counts.unapplied_sections;
             view->limbo |= s.lanes & view->known;
             repeat(*view, s.lanes & view->known, worker.counts);
@@ -148,7 +148,7 @@ void Acks::acked(u32 message) {
         client.attention = true;
     }
     const i32 sample = static_cast<i32>(present + 1 - r.tick);
-    if (r.reliable) {
+    if (r.reliable) [[unlikely]] {
         client.ordered_in_flight -= was_in_flight;
         if (sample > loss_timeout(state, client)) // it has waited behind others
             client.ordered_window -= client.ordered_window > 1;

@@ -36,7 +36,10 @@ private:
     bool close_open() { return close(Channel::unreliable, open_.first(used_)); }
     bool close(Channel channel, Bytes message, bool ends = false);
     bool send_ends();
-    bool has_record() const;
+    bool has_record() const {
+        return client_.next_message - client_.oldest_message < state_.config.records_max || client_.records.empty() || oldest_may_go();
+    }
+    [[gnu::cold, gnu::noinline]] bool oldest_may_go() const;
     MessageRecord& new_record();
     template <class T>
     void grow(Array<T>& ring, u32 size, u32 from, u32 to) const;
@@ -101,11 +104,9 @@ void Assembler::reserve_rings(u32 messages, u32 sections) {
     client_.tick_sections = sections;
 }
 
-/// Whether there is room for one more message in flight. What is so young that its ack is to be expected is not given up for another one:
-/// else of many messages a tick none would ever be acknowledged.
-bool Assembler::has_record() const {
-    if (client_.next_message - client_.oldest_message < state_.config.records_max || client_.records.empty())
-        return true;
+/// There is room for one more message in flight only if the oldest one is given up. One that is so young that its ack is to be expected
+/// is not: else of many messages a tick none would ever be acknowledged.
+bool Assembler::oldest_may_go() const {
     const MessageRecord& oldest = client_.records[client_.oldest_message & (client_.records.size() - 1)];
     return oldest.state != record_in_flight || static_cast<i32>(state_.tick - oldest.tick) > loss_timeout(state_, client_);
 }
@@ -147,11 +148,10 @@ void Assembler::open_message() {
 bool Assembler::close(Channel channel, Bytes message, bool ends) {
     used_ = 0;
     last_chunk_ = 0;
-    const bool state = ends || worker_.lanes.size() != 0, in_place = std::exchange(in_place_, false), recorded = has_record();
-    const SendResult result = !recorded  ? SendResult::refused
-                              : in_place ? state_.backend.send_in_place(id_, static_cast<u32>(message.size()))
-                                         : state_.backend.send(id_, channel, message);
-    if (result != SendResult::accepted) {
+    const bool state = ends || worker_.lanes.size() != 0, in_place = std::exchange(in_place_, false);
+    const bool recorded = has_record();
+    if (!recorded || (in_place ? state_.backend.send_in_place(id_, static_cast<u32>(message.size()))
+                               : state_.backend.send(id_, channel, message)) != SendResult::accepted) [[unlikely]] {
         worker_.counts.limits |= recorded ? limit_backend_refused : limit_records;
         if (state) { // all of it stays pending
             client_.attention = true;
@@ -161,8 +161,10 @@ bool Assembler::close(Channel channel, Bytes message, bool ends) {
         tally_ = {};
         return false;
     }
-    new_record().reliable = channel != Channel::unreliable;
-    client_.ordered_in_flight += channel != Channel::unreliable;
+    const bool reliable = channel != Channel::unreliable;
+    new_record().reliable = reliable;
+    if (reliable) [[unlikely]]
+        ++client_.ordered_in_flight;
     u32 pairs = 0, gone_lanes = 0;
     const Tick tick = state_.tick;
     SectionRecord* const ring = client_.sections.data();

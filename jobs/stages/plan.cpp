@@ -25,7 +25,7 @@ struct Plan {
     void send(u32 index, u64 delta, u64 full, u64 sees, u64& unsent_gone, u64& gone_with_full);
     void send_masked(u32 index, u64 delta, u64 full, u64& unsent_gone, u64& gone_with_full);
     [[gnu::always_inline]] inline void prefetch(const WorkerState::Candidate& candidate) const;
-    void with_budget();
+    [[gnu::noinline]] void with_budget();
     u32 estimate(const ClientChunk& view, u64 lanes) const;
     bool clean() const;
     u64 with_mates(const ClientChunk& view, u64 lanes) const;

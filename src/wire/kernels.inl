@@ -170,9 +170,9 @@ void put_dense(BitWriter& out, const u16* codes, u32 count, u32 width) {
         low = merge4(low, width);
         high = merge4(high, width);
         const u32 left = (count - i) * width;
-        if (width <= 8) {
+        if (width <= 7) {
             const u32 bits = left < 8 * width ? left : 8 * width;
-            writer.put((low | high << (4 * width)) & low_bits(bits), bits);
+            writer.put_short((low | high << (4 * width)) & low_bits(bits), bits);
         } else {
             const u32 bits = left < 4 * width ? left : 4 * width;
             writer.put(low & low_bits(bits), bits);
@@ -181,6 +181,14 @@ void put_dense(BitWriter& out, const u16* codes, u32 count, u32 width) {
         }
     }
     out = writer;
+}
+
+template <class Code>
+[[gnu::always_inline]] inline void put_code(BitWriter& writer, Code code, u32 width) {
+    if constexpr (sizeof(Code) * 8 <= BitWriter::short_bits_max)
+        writer.put_short(code, width);
+    else
+        writer.put(code, width);
 }
 
 template <class Code>
@@ -196,7 +204,7 @@ void put_dense(BitWriter& out, const Code* codes, u32 count, u32 width) {
     }
     BitWriter writer = out;
     for (u32 i = 0; i < count; ++i)
-        writer.put(codes[i], width);
+        put_code(writer, codes[i], width);
     out = writer;
 }
 
@@ -208,10 +216,14 @@ template <class Code>
     const bool sparse = count + coded * width < count * width;
     const u64 head = width | static_cast<u64>(sparse) << width_bits;
     if (sparse) {
-        writer.put(head, width_bits + 1u);
-        writer.put(found.nonzero, count);
+        if (width_bits + 1 + count <= BitWriter::short_bits_max) {
+            writer.put_short(head | found.nonzero << (width_bits + 1), width_bits + 1 + count);
+        } else {
+            writer.put_short(head, width_bits + 1);
+            writer.put(found.nonzero, count);
+        }
         for (u64 rest = found.nonzero; rest != 0; rest &= rest - 1)
-            writer.put(codes[__builtin_ctzll(rest)], width);
+            put_code(writer, codes[__builtin_ctzll(rest)], width);
         return;
     }
     if constexpr (sizeof(Code) == 2) {
@@ -220,18 +232,18 @@ template <class Code>
             __builtin_memcpy(&low, codes, 8);
             __builtin_memcpy(&high, codes + 4, 8);
             const u32 bits = count * width;
-            if (width <= 7) { // all in one word
+            if (width <= 6) { // all at once
                 const u64 merged = (merge4(low, width) | merge4(high, width) << (4 * width)) & low_bits(bits);
-                return writer.put(head | merged << (width_bits + 1), width_bits + 1u + bits);
+                return writer.put_short(head | merged << (width_bits + 1), width_bits + 1 + bits);
             }
-            writer.put(head, width_bits + 1u);
+            writer.put_short(head, width_bits + 1);
             const u32 first = bits < 4 * width ? bits : 4 * width;
             writer.put(merge4(low, width) & low_bits(first), first);
             writer.put(merge4(high, width) & low_bits(bits - first), bits - first);
             return;
         }
     }
-    writer.put(head, width_bits + 1u);
+    writer.put_short(head, width_bits + 1);
     BitWriter copy = writer; // so that nobody has the address of the writer, which stays in registers
     put_dense(copy, codes, count, width);
     writer = copy;
@@ -242,7 +254,7 @@ void put_column(BitWriter& writer, const ColumnInput& in) {
     alignas(16) Code codes[lanes_all_count];
     const Codes found = find_codes(in, codes);
     if (found.largest == 0)
-        return writer.put(0, in.width_bits);
+        return writer.put_short(0, in.width_bits);
     put_found(writer, found, codes, in.count, in.width_bits);
 }
 
@@ -288,7 +300,7 @@ template <class Code>
 [[gnu::always_inline]] inline void put_codes_of(BitWriter& writer, const CodesOf<Code>& found, u32 position, u32 count, u32 width_bits) {
     const Code any = found.any[position];
     if (any == 0)
-        return writer.put(0, width_bits);
+        return writer.put_short(0, width_bits);
     const Code* const codes = found.codes[position];
     put_found(writer, {any, nonzero_codes(codes, count)}, codes, count, width_bits);
 }
@@ -309,14 +321,14 @@ void put_codes(BitWriter& writer, const GroupColumn& column, const GroupCodes* c
 [[gnu::always_inline]] inline void put_full_column(BitWriter& writer, const GroupColumn& column, const GroupCodes* codes, u32 count) {
     const GroupCodes& found = codes[column.group];
     if ((found.differing & column.bytes) != 0) {
-        writer.put(0, 1);
+        writer.put_short(0, 1);
         return put_group_column(writer, column, codes, count);
     }
     const bool narrow = column.element_bytes == 2;
     const u64 value = narrow ? found.narrow.codes[column.position][0] : found.wide.codes[column.position][0];
     const u32 width_bits = narrow ? width_bits16 : width_bits32;
     const u32 width = value == 0 ? 0 : 64 - static_cast<u32>(__builtin_clzll(value));
-    writer.put(1 | width << 1 | value << (width_bits + 1), 1 + width_bits + width);
+    writer.put_short(1 | width << 1 | value << (width_bits + 1), 1 + width_bits + width);
 }
 
 void put_full(BitWriter& out, const GroupComponents& components, const GroupCodes* codes, u32 count, u32* bits) {
@@ -324,7 +336,7 @@ void put_full(BitWriter& out, const GroupComponents& components, const GroupCode
     u32 before = static_cast<u32>(writer.bit_count());
     const GroupColumn* column = components.columns + components.first_column;
     for (u32 c = 0; c < components.count; ++c) {
-        writer.put(3, 3); // listed, in all lanes, no counters
+        writer.put_short(3, 3); // listed, in all lanes, no counters
         for (const GroupColumn* const end = components.columns + components.ends[c]; column != end; ++column)
             put_full_column(writer, *column, codes, count);
         const u32 now = static_cast<u32>(writer.bit_count());
@@ -344,11 +356,11 @@ void put_values(BitWriter& out, const GroupComponents& components, const GroupCo
         for (const GroupColumn* each = column; each != end; ++each)
             listed |= (codes[each->group].differing & each->bytes) != 0;
         if (listed) {
-            writer.put(1, 2); // no structure
+            writer.put_short(1, 2); // no structure
             for (; column != end; ++column)
                 put_group_column(writer, *column, codes, count);
         } else {
-            writer.put(0, 1);
+            writer.put_short(0, 1);
             column = end;
         }
         const u32 now = static_cast<u32>(writer.bit_count());

@@ -7,6 +7,7 @@ namespace {
 constexpr u32 plain_bits = 65;       // form bit and mask
 constexpr u32 gaps_head_bits = 10;   // form bit, count, Rice parameter
 constexpr u32 gaps_bits_max = plain_bits - gaps_head_bits - 1;
+static_assert(gaps_bits_max <= BitWriter::short_bits_max);
 
 /// Whether a mask, not empty, is shorter as a list of gaps.
 bool gaps_fit(u64 lanes) {
@@ -45,8 +46,8 @@ void write_lane_mask(BitWriter& writer, u64 lanes) {
             bits += ones + 1 + k;
             next = lane + 1;
         }
-        writer.put(1 | (count - 1) << 1 | k << 7, gaps_head_bits);
-        writer.put(code, bits);
+        writer.put_short(1 | (count - 1) << 1 | k << 7, gaps_head_bits);
+        writer.put_short(code, bits);
     } else {
         writer.put(0, 1);
         writer.put(lanes, 64);
