@@ -36,6 +36,8 @@ public:
     bool unhoused_allowed = false;
     /// Where lasting_max is small: Lasting entities may be shown to nobody.
     bool lasting_refused_allowed = false;
+    /// Clients destroy entities themselves: what named one keeps its dead handle where it would be null.
+    bool dead_references_allowed = false;
     /// Of entities that were destroyed while they were paused: clients may have them, as they were.
     std::vector<throng::NetId> left_behind;
 

@@ -96,6 +96,12 @@ void Actions::despawn(std::size_t index) {
         dead_.erase(dead_.begin());
 }
 
+void Actions::end_for_good(Entity entity) {
+    end(entity);
+    world_.destroy(entity);
+    std::erase(all_, entity);
+}
+
 void Actions::end(Entity entity) {
     (void)server_.end_replication(entity);
     truth_.end(entity);
@@ -265,6 +271,35 @@ void Actions::bond(Random& random) {
     else
         world_.add<Bond>(entity, Bond{other, next_sequence()});
     trace("bond", entity);
+}
+
+void Actions::pin(Random& random) {
+    const auto any = [&] { return all_.empty() ? Entity{} : all_[random.below(static_cast<u32>(all_.size()))]; };
+    for (u32 left = 1 + random.below(3); left > 0; --left) {
+        const Entity entity = any();
+        if (!entity)
+            return;
+        const Badge* const there = world_.get<Badge>(entity);
+        Badge badge{random.range(-5, 5), next_sequence(), random.chance(0.3) ? Entity{} : any()};
+        if (there && random.chance(0.2))
+            badge = *there; // replaced by the same
+        switch (random.below(5)) {
+        case 0:
+            world_.remove<Badge>(entity);
+            break;
+        case 1:
+            world_.remove<Badge>(entity);
+            world_.add<Badge>(entity, badge);
+            break;
+        case 2:
+            world_.set(entity, Badge{0, next_sequence(), {}}); // twice in one tick
+            badge.seq = next_sequence();
+            [[fallthrough]];
+        default:
+            world_.set(entity, badge);
+        }
+        trace("pin", entity);
+    }
 }
 
 SpawnSignature Actions::sign(Random& random) {

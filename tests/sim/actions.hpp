@@ -20,9 +20,13 @@ public:
     void pause();
     /// A Bond is made, changed or taken away. Draws from `random`.
     void bond(Random& random);
+    /// A Badge is given, replaced in one of the ways there are, or taken away. Draws from `random`.
+    void pin(Random& random);
     /// An entity with a signature is made, or takes the place of another one with the same signature in one tick, or one gets, changes or
     /// loses it. Returns the signature of what was made, or none. Draws from `random`.
     throng::SpawnSignature sign(Random& random);
+    /// The entity is destroyed.
+    void end_for_good(throng::Entity entity);
     throng::Entity any_entity();
     throng::Entity any_replicated();
     bool tracing = false;

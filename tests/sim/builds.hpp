@@ -26,6 +26,7 @@ enum class Piece : throng::u8 {
     scroll,
     world_scroll,
     signature,
+    badge,
     exact_mood,
     place_y,
     speed_z,

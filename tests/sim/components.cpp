@@ -123,7 +123,7 @@ void need(Error error) {
 
 } // namespace
 
-void make_rules(ReceiveRules& functions, ReceiveRules& compare) {
+void make_rules(ReceiveRules& functions, ReceiveRules& compare, bool requires_more) {
     const auto has = [&]<class T>(T*) {
         return std::ranges::any_of(functions.protocol().components(),
                                    [](const ComponentInfo& info) { return info.id == component_id<T>(); });
@@ -132,6 +132,10 @@ void make_rules(ReceiveRules& functions, ReceiveRules& compare) {
         ((has(static_cast<Ts*>(nullptr)) ? need(compare.write_if_different<Ts>()) : void()), ...);
     };
     need(functions.marker<Speed>({.history = true}));
+    if (requires_more && has(static_cast<Facing*>(nullptr)))
+        need((compare.require<Facing, Stance>()));
+    if (requires_more && has(static_cast<Note*>(nullptr)))
+        need((compare.require<Note, Caption>(ReceiveRules::OnRemoval::remove)));
     if (has(static_cast<Place*>(nullptr)))
         need(functions.functions<Place>(write<Place>, remove<Place>));
     if (has(static_cast<Link*>(nullptr)))
@@ -163,7 +167,8 @@ public:
         constexpr Step steps[] = {&Registrar::place, &Registrar::speed,  &Registrar::vitals,    &Registrar::facing,
                                   &Registrar::link,  &Registrar::note,   &Registrar::lasting,   &Registrar::mood,
                                   &Registrar::exact, &Registrar::birth,  &Registrar::weather,   &Registrar::heat,
-                                  &Registrar::bond,  &Registrar::scoped, &Registrar::signature, &Registrar::scrolls};
+                                  &Registrar::bond,  &Registrar::scoped, &Registrar::signature, &Registrar::badge,
+                                  &Registrar::scrolls};
         constexpr std::size_t count = std::size(steps);
         for (std::size_t i = 0; i < count; ++i)
             (this->*steps[build_.reversed ? count - 1 - i : i])();
@@ -330,6 +335,13 @@ private:
     void signature() {
         if (has(Piece::signature))
             protocol_.component<SpawnSignature>("signature").field(&SpawnSignature::hash, name("hash"));
+    }
+    void badge() {
+        if (!has(Piece::badge))
+            return;
+        auto out = protocol_.component<Badge>("badge");
+        fields([&] { out.field(&Badge::rank, name("rank")); }, [&] { out.field(&Badge::seq, name("seq")); },
+               [&] { out.field(&Badge::giver, name("giver")); });
     }
     void scrolls() {
         constexpr u32 bytes_max = sizeof(Scroll::seq) + scroll_bytes_max;

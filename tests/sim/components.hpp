@@ -63,6 +63,13 @@ struct Weather { // a resource
     throng::u32 seq = 0;
     bool operator==(const Weather&) const = default;
 };
+struct Badge { // never written, only replaced
+    using immutable = void;
+    int rank = 0;
+    throng::u32 seq = 0;
+    throng::Entity giver;
+    bool operator==(const Badge&) const = default;
+};
 struct Hero {}; // of the rules alone
 struct Shy {};
 
@@ -98,6 +105,12 @@ struct Stroke { // a letter of it changes, or comes at the end
     throng::u32 at = 0;
     throng::u8 letter = 0;
 };
+struct Stance { // of clients alone: required by Facing
+    int steps = 0;
+};
+struct Caption { // the same by Note, with which it goes
+    int width = 0;
+};
 struct MadeAhead {        // of clients alone: an entity that they made themselves
     throng::u64 hash = 0; // of its SpawnSignature
 };
@@ -105,14 +118,16 @@ struct MadeAhead {        // of clients alone: an entity that they made themselv
 inline constexpr throng::u32 scroll_bytes_max = 400;   // of the text
 inline constexpr double map_edge = 200;                // +- on both axes
 inline constexpr throng::u32 note_bytes_max = 3000;    // more than a packet
-inline constexpr throng::u32 sequenced_components = 9; // Place, Vitals, Facing, Link, Note, Mood, Heat, Bond, Scroll
+// Place, Vitals, Facing, Link, Note, Mood, Heat, Bond, Scroll, Badge
+inline constexpr throng::u32 sequenced_components = 10;
 
 std::unique_ptr<throng::Protocol> make_protocol(const Build& build, const throng::ProtocolConfig& config = {});
 /// As recorded sessions have it: without names of fields, Place to Note, and Lasting if asked for.
 std::unique_ptr<throng::Protocol> make_protocol(const throng::ProtocolConfig& config, bool lasting);
 
 /// Two sets of rules under which clients must show what they show without any: functions that write the components themselves (of some
-/// only while the entity has Speed, with values older than the newest), and rows that are written only if different.
-void make_rules(throng::ReceiveRules& functions, throng::ReceiveRules& compare);
+/// only while the entity has Speed, with values older than the newest), and rows that are written only if different. With `requires_more`
+/// the latter ask for Stance and Caption.
+void make_rules(throng::ReceiveRules& functions, throng::ReceiveRules& compare, bool requires_more);
 
 } // namespace throng_sim

@@ -62,7 +62,8 @@ void check_why_of(Server& server, const TickReport& report, const World& world, 
             fail("nothing is known to hold it up");
         if (why.reason == WhyReason::out_of_radius && why.distance < 0.85 * why.radius)
             fail("it is near");
-        if (why.reason == WhyReason::current && !peer.dirty && !peer.limited && !peer.world.alive(peer.client.entity(slot.net_id)))
+        if (why.reason == WhyReason::current && !peer.dirty && !peer.limited && !peer.has_ended(slot.net_id) &&
+            !peer.world.alive(peer.client.entity(slot.net_id)))
             fail("the client does not have it");
     }
     compare("visible by why", visible, client.visible, failure);
@@ -72,7 +73,7 @@ void check_why_of(Server& server, const TickReport& report, const World& world, 
 
 } // namespace
 
-void check_counts(Server& server, const TickReport& report, Failure& failure) {
+void check_counts(Server& server, const TickReport& report, bool cut_off, Failure& failure) {
     ClientTraffic sum;
     for (ClientId id = 0; id < server.state().clients.size(); ++id) {
         const ClientReport client = server.client_report(id);
@@ -85,8 +86,8 @@ void check_counts(Server& server, const TickReport& report, Failure& failure) {
         if (client.last.repeated_lanes && !client.last.lost_messages && !client.last.acked_messages)
             failure.report("client %u: lanes are repeated, though nothing was lost or heard of", id);
     }
-    if (report.limits & limit_typed_backlog)
-        return; // the counts of a client that was cut off are gone
+    if (cut_off)
+        return; // and what it was sent is no longer known
     compare("messages", sum.messages, report.messages, failure);
     compare("bytes", sum.bytes, report.bytes, failure);
     compare("payload_bytes", sum.payload_bytes, report.payload_bytes, failure);

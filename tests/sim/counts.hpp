@@ -7,7 +7,8 @@
 namespace throng_sim {
 
 /// The sums of the clients' reports are the tick's; what the masks of a client say agrees with what can be asked one by one.
-void check_counts(throng::Server& server, const throng::TickReport& report, Failure& failure);
+/// `cut_off`: the tick has closed a connection.
+void check_counts(throng::Server& server, const throng::TickReport& report, bool cut_off, Failure& failure);
 
 /// Why each entity is or is not on each client, before it has received what this tick sent: agrees with what the server says that it sees,
 /// with the sums of its report, and with what it has.

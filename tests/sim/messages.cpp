@@ -142,7 +142,7 @@ void Messages::send_to_clients(u32 number, const Peer* answered) {
         letter.body.second = random_.chance(0.5) ? Entity{} : any_entity();
     }
     for (const auto& peer : peers_)
-        if (peer->joined ? !peer->cut : kind.options.independent && peer->seated)
+        if (!peer->dismissed && (peer->joined ? !peer->cut : kind.options.independent && peer->seated))
             letter.among.push_back(peer->name);
     To to;
     std::vector<ClientId> excepted;
@@ -151,6 +151,7 @@ void Messages::send_to_clients(u32 number, const Peer* answered) {
         to = To::client(answered->id);
         letter.client = answered->name;
         letter.target = to.kind;
+        expected = answered->dismissed ? Error::no_connection : Error::none;
     } else {
         address(letter, to, excepted, expected);
     }
@@ -298,7 +299,7 @@ void Messages::before_tick() {
     for (std::size_t i = unresolved_; i < letters_.size(); ++i) {
         Sent& letter = letters_[i];
         letter.observed_before = server_.net_id(letter.observed);
-        const bool ends = truth_.ends_now(letter.observed) && server_.state().slot_of(letter.observed);
+        const bool ends = truth_.ends_now(letter.observed) && server_.state().slot_of(letter.observed); // has been replicated
         letter.ended = letter.observed && (!world_.alive(letter.observed) || ends);
     }
 }
@@ -540,7 +541,8 @@ bool Messages::complete(bool report) {
             const bool at_client = !letter.to_server && contains(letter.receivers, peer->name) && !got(ears.at_client, letter);
             const bool at_server = letter.to_server && letter.from == peer->name && !got(ears.at_server, letter);
             if (at_client && excused_at_client(letter, *peer, behind[letter.kind], dropped)) {
-                behind[letter.kind] |= kind.ordered() && plan_.client.typed_wait_ms > 100'000;
+                behind[letter.kind] |=
+                    kind.ordered() && server_.current_tick() - letter.tick < 2 * plan_.client.typed_wait_ms / tick_ms + 40;
                 continue;
             }
             if (!(at_client || (at_server && !excused_at_server(letter, *peer))))

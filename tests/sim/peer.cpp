@@ -111,7 +111,7 @@ void Peer::on_message(Channel channel, Bytes message) {
         return;
     std::size_t wanted = 0;
     for (const auto& [net, components] : visible->second)
-        if (!truth_.left_behind(tick - age, net)) {
+        if (!truth_.left_behind(tick - age, net) && !has_ended(net)) {
             ++wanted;
             if (const auto found = seen_.find(net); found == seen_.end() || !found->second.shown || found->second.frozen)
                 failure_.report("client %u lacks entity %u.%u at settled tick %u", name, net.index(), net.generation(), tick - age);
@@ -143,6 +143,8 @@ void Peer::check(Tick tick) {
             check_cluster(entity, client.net_id(entity), tick);
     for (auto& [net, seen] : seen_) {
         if (seen.shown && !seen.now) {
+            if (tracing)
+                std::printf("          client %u loses %u.%u\n", name, net.index(), net.generation());
             if (seen.lasting && truth_.find(tick, net))
                 failure_.report("client %u: a message of tick %u takes the Lasting entity %u.%u away, which is not at its end", name, tick,
                                 net.index(), net.generation());
@@ -208,6 +210,47 @@ void Peer::end_all_ahead() {
     ahead_.clear();
 }
 
+void Peer::check_required(Entity entity, NetId net) {
+    if ((world.has<Facing>(entity) && !world.has<Stance>(entity)) || world.has<Note>(entity) != world.has<Caption>(entity))
+        failure_.report("client %u: entity %u.%u lacks what its rules require, or has what they do not", name, net.index(),
+                        net.generation());
+    required_seen += world.has<Stance>(entity);
+}
+
+NetId Peer::end_shown(Random& random) {
+    const Entity entity = world.entity_slots() ? world.entity_at(random.below(world.entity_slots())) : Entity{};
+    const NetId net = client.net_id(entity);
+    if (!net || world.has<ResourceValue<Weather>>(entity) || world.has<ResourceValue<Scroll>>(entity))
+        return {};
+    ended_[net] = client.confirmed_tick(entity);
+    seen_[net].shown = false;
+    world.destroy(entity);
+    if (tracing)
+        std::printf("          client %u ends %u.%u\n", name, net.index(), net.generation());
+    if (client.net_id(entity) || client.entity(net))
+        failure_.report("client %u still knows entity %u.%u, which its game has destroyed", name, net.index(), net.generation());
+    return net;
+}
+
+/// An entity that the game has destroyed comes back if the server has taken it away: it was out of sight, or has moved to another lane,
+/// where it goes before it comes.
+void Peer::check_return(NetId net, Tick tick) {
+    const auto ended = ended_.find(net);
+    if (ended == ended_.end())
+        return;
+    const EntityTruth* const before = truth_.find(ended->second, net);
+    bool taken_away = !before;
+    for (Tick t = ended->second; !taken_away && t != tick + 1; ++t) {
+        const EntityTruth* const then = truth_.find(t, net);
+        taken_away = !then || !sight(t, net) || then->place != before->place;
+    }
+    if (!taken_away)
+        failure_.report("client %u: a message of tick %u brings entity %u.%u back, which the game has destroyed", name, tick, net.index(),
+                        net.generation());
+    ended_.erase(ended);
+    ++came_back;
+}
+
 /// One without a net id is the client's own, as it made it.
 void Peer::check_ahead(Entity entity) {
     const auto own = std::find_if(ahead_.begin(), ahead_.end(), [&](const Ahead& one) { return one.entity == entity; });
@@ -251,6 +294,7 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
             failure_.report("client %u: a message of tick %u brings entity %u.%u back, removed at %u", name, tick, net.index(),
                             net.generation(), seen.removed_at);
         check_adoption(entity, net);
+        check_return(net, tick);
     }
     seen.now = true;
     seen.lasting = world.has<Lasting>(entity);
@@ -280,6 +324,8 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
                         confirmed);
         return;
     }
+    if (requires_more)
+        check_required(entity, net);
     const Fingerprint here = fingerprint(world, entity);
     if (!seen.frozen)
         seen.kept = kept_components(client, entity);
@@ -338,7 +384,7 @@ void Peer::check_link(NetId net, Tick confirmed, const EntityTruth& truth, u32 i
         return;
     }
     const Entity expected = client.entity(truth.links[index]);
-    if (shown == expected)
+    if (shown == expected || (!world.alive(shown) && has_ended_id(truth.link_ids[index])))
         return;
     const NetId shown_net = shown == Entity{} ? NetId{} : client.net_id(shown);
     if (shown_net && truth.link_ids[index] == truth_.entity_id_of(shown_net) && shown_net != truth.links[index])

@@ -3,6 +3,7 @@
 #include "tests/sim/random.hpp"
 #include "tests/sim/truth.hpp"
 #include "throng/loopback.hpp"
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -44,6 +45,17 @@ struct SightRules {
     }
 };
 
+/// What a client says in its hello.
+struct Ticket {
+    explicit Ticket(throng::u32 name) : size(name % 3 == 0 ? 0 : name % 3 == 1 ? 5 : throng::hello_data_bytes_max) {
+        for (throng::u32 i = 0; i < size; ++i)
+            data[i] = static_cast<std::byte>(name + i * 7);
+    }
+    throng::Bytes bytes() const { return throng::Bytes(data).first(size); }
+    std::byte data[throng::hello_data_bytes_max] = {};
+    throng::u32 size;
+};
+
 class Peer final : public throng::ClientBackend, throng::ClientBackendSink {
     throng::ClientBackend& inner_; // before the client, which asks it for its limits
 
@@ -67,7 +79,11 @@ public:
     bool joined = false;
     throng::Tick joined_at = 0; // the first tick of which it is told as one that has joined
     bool seated = false;     // the server knows of the connection, and has not turned it away
-    bool cut = false;        // the server has closed the connection, which is on its way
+    bool dismissed = false; // disconnect_after_flush was called
+    throng::Tick dismissed_at = 0;
+    bool requires_more = false; // by its rules
+    throng::u64 required_seen = 0;
+    bool cut = false;        // the server has turned it away
     bool news_heard = false; // set by each message with sections or letters
     // its view, for the promise
     bool has_view = false;
@@ -91,6 +107,15 @@ public:
     /// One of those that the server has not taken ends; all of them.
     void end_ahead(Random& random);
     void end_all_ahead();
+    /// Destroys an entity that the server shows; null: none was found.
+    throng::NetId end_shown(Random& random);
+    /// Whether the client has done that, and it has not come back since.
+    bool has_ended(throng::NetId net) const { return ended_.count(net) != 0; }
+    bool has_ended_id(throng::u64 entity_id) const {
+        return std::any_of(ended_.begin(), ended_.end(), [&](const auto& one) { return truth_.entity_id_of(one.first) == entity_id; });
+    }
+    const std::map<throng::NetId, throng::Tick>& ended() const { return ended_; }
+    throng::u64 came_back = 0; // of those
     /// How many entities the server has not taken.
     throng::u64 ahead() const { return ahead_made_ - client.stats().adoptions; }
 
@@ -111,6 +136,8 @@ private:
     static void on_userdata(void* context, throng::Tick tick, throng::Bytes data);
     void check(throng::Tick tick);
     void check_resource();
+    void check_required(throng::Entity entity, throng::NetId net);
+    void check_return(throng::NetId net, throng::Tick tick);
     void check_ahead(throng::Entity entity);
     void check_adoption(throng::Entity entity, throng::NetId net);
     void check_entity(throng::Entity entity, throng::NetId net, throng::Tick tick);
@@ -138,6 +165,7 @@ private:
     std::map<throng::NetId, Seen> seen_;
     throng::Tick newest_ = 0; // of all messages with sections
     bool any_newest_ = false;
+    std::map<throng::NetId, throng::Tick> ended_; // by the game; as of when they were shown
     throng::u64 checks_ = 0;
     struct Ahead {
         throng::Entity entity;

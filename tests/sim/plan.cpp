@@ -122,6 +122,12 @@ Plan::Plan(u64 s) : seed(s) {
     diff_chance = Random(seed ^ 0xd1ff).pick({0.0, 0.1, 0.5, 1.0});
     scope_chance = Random(seed ^ 0x5c09).pick({0.0, 0.1, 1.0, 1.0});
     signature_chance = Random(seed ^ 0x5197).pick({0.0, 0.0, 0.2, 1.0});
+    badge_chance = Random(seed ^ 0xbad6).pick({0.0, 0.1, 0.5});
+    dismiss_chance = Random(seed ^ 0xd15a).pick({0.0, 0.0, 0.0, 0.01, 0.03});
+    says_ticket = Random(seed ^ 0x71c7).chance(0.5);
+    requires_more = Random(seed ^ 0x4e9a).chance(0.3);
+    client_end_chance = Random(seed ^ 0xe4d5).pick({0.0, 0.0, 0.0, 0.05, 0.3});
+    reshows_ended = Random(seed ^ 0xe4d6).chance(0.5);
     Random letters(seed ^ 0x1e77);
     letter_chance = letters.pick({0.0, 0.0, 0.1, 0.5, 1.0});
     if (letter_chance > 0) {

@@ -74,6 +74,12 @@ struct Plan {
     double priority_chance = 0;    // a tick: how often an entity is sent changes, to all or to one client
     double ruled_chance = 0;       // for each of 8 times a tick: something that the rules of components look at changes
     double diff_chance = 0;        // for each of 8 times a tick: diffs are done to an entity, or something beside them
+    double client_end_chance = 0;  // a tick, for each client: it destroys an entity that it was shown
+    bool reshows_ended = false;    // after the faults such entities are hidden and shown again; or else the server ends them
+    double badge_chance = 0;       // a tick: an immutable component is given, replaced or taken
+    double dismiss_chance = 0;     // a tick: a client is disconnected after a flush
+    bool says_ticket = false;      // clients say something in their hellos
+    bool requires_more = false;    // some clients' rules ask for further components
     double letter_chance = 0;      // a tick: typed messages are sent
     bool letters_pile_up = false;  // limits of what waits to be sent are small
     double bond_chance = 0;        // a tick: an entity is bound to another one, or freed

@@ -38,22 +38,24 @@ Plan prepared(u64 seed, const Options& options, const Allocator& allocator, Outp
 }
 } // namespace
 
-Simulation::Side::Side(const Protocol& its) : protocol(its), functions(its), compare(its) {
-    make_rules(functions, compare);
+Simulation::Side::Side(const Protocol& its, bool requires_more) : protocol(its), functions(its), compare(its) {
+    make_rules(functions, compare, requires_more);
 }
 
 Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& options)
     : options_(options), plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)),
       builds_{plan_.mixed ? make_protocol(plan_.server_build) : nullptr, plan_.mixed ? make_protocol(plan_.other_build) : nullptr},
-      own_(plan_.mixed ? *builds_[0] : protocol), random_(seed), rules_(seed ^ 0x9075), lists_(seed ^ 0x1157), priorities_(seed ^ 0x9218),
-      scopes_(seed ^ 0x5c09e), verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), lifetimes_(seed ^ 0x11fe), signatures_(seed ^ 0x5191),
+      own_(plan_.mixed ? *builds_[0] : protocol, plan_.requires_more), random_(seed), rules_(seed ^ 0x9075), lists_(seed ^ 0x1157),
+      priorities_(seed ^ 0x9218), scopes_(seed ^ 0x5c09e),
+      verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), lifetimes_(seed ^ 0x11fe),
+      signatures_(seed ^ 0x5191), ends_(seed ^ 0xe4d0), badges_(seed ^ 0xbad6e), dismissals_(seed ^ 0xd15a1),
       world_({.block_rows = 64}), network_(plan_.network),
       server_(world_, own_.protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
       actions_(plan_, random_, world_, server_, truth_), ruled_(seed ^ 0x2d1e, world_),
       diffs_(seed ^ 0xd1ff, plan_.server_build, world_, server_), truth_(plan_.server_build, plan_.mixed ? &plan_.other_build : nullptr),
       messages_(plan_, world_, server_, truth_, peers_, failure_, outcome_.tally), verifier_(own_.protocol, world_, server_) {
     if (plan_.mixed) {
-        other_.emplace(*builds_[1]);
+        other_.emplace(*builds_[1], plan_.requires_more);
         common_ = make_protocol(common(plan_.server_build, plan_.other_build));
         other_verifier_.emplace(*common_, world_, server_);
     }
@@ -62,6 +64,7 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
     actions_.tracing = messages_.tracing = options.trace;
     for (throng_verify::Verifier* verifier : {&verifier_, other_verifier_ ? &*other_verifier_ : &verifier_}) {
         verifier->unhoused_allowed = plan_.server.chunks_max < 1000;
+        verifier->dead_references_allowed = plan_.client_end_chance > 0;
         verifier->lasting_refused_allowed = plan_.server.lasting_max < 100;
     }
 }
@@ -93,6 +96,9 @@ void Simulation::join(bool faults) {
                                             both(plan_.server_build, other ? plan_.other_build : plan_.server_build), backend, id, names_++,
                                             config, truth_, failure_, dirty, limited));
     peers_.back()->tracing = options_.trace;
+    peers_.back()->requires_more = plan_.requires_more && config.rules == &side.compare;
+    if (const Ticket ticket(peers_.back()->name); plan_.says_ticket && peers_.back()->client.set_hello_data(ticket.bytes()) != Error::none)
+        failure_.report("a ticket is refused");
     if (worlds_)
         peers_.back()->id = ServerMultiplexer::nobody; // until it has a seat
     messages_.listen(*peers_.back());
@@ -103,12 +109,18 @@ void Simulation::join(bool faults) {
                     limited ? ", limited" : "");
 }
 
+void Simulation::count(const Peer& peer) {
+    messages_.count(peer);
+    outcome_.checks += peer.checks();
+    outcome_.tally.add(Happening::ended_came_back, peer.came_back);
+    outcome_.tally.add(Happening::required_added, peer.required_seen);
+}
+
 void Simulation::leave(std::size_t index) {
     if (options_.trace)
         std::printf("          client %u leaves\n", peers_[index]->name);
     const Peer& peer = *peers_[index];
-    messages_.count(peer);
-    outcome_.checks += peer.checks();
+    count(peer);
     if (second_)
         second_->disconnect(peer.connection);
     outcome_.limit_drops += peer.client.stats().limit_drops + peer.client.stats().references_dropped;
@@ -254,11 +266,31 @@ void Simulation::random_priority() {
         world_.add<UpdatePriority>(entity, UpdatePriority{priority});
 }
 
+/// Of a client that is here.
+bool Simulation::is_ticket(Bytes data) const {
+    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
+        const Ticket ticket(peer->name);
+        return std::equal(data.begin(), data.end(), ticket.bytes().begin(), ticket.bytes().end());
+    });
+}
+
+/// A client is disconnected, once what it was sent has had time to arrive.
+void Simulation::dismiss(Peer& peer) {
+    server_.disconnect_after_flush(peer.id);
+    if (options_.trace)
+        std::printf("          client %u is dismissed\n", peer.name);
+    peer.dismissed = true;
+    peer.dismissed_at = server_.current_tick();
+    outcome_.tally.add(Happening::client_dismissed);
+}
+
 Verdict Simulation::on_hello(void* context, ClientId id, const ClientHello& hello) {
     Simulation& self = *static_cast<Simulation*>(context);
     const bool dirty = std::any_of(self.peers_.begin(), self.peers_.end(), [](const auto& peer) { return peer->dirty; });
-    if (!dirty && ((!hello.same_protocol && !self.plan_.mixed) || !hello.data.empty()))
+    const bool known = self.plan_.says_ticket ? self.is_ticket(hello.data) : hello.data.empty();
+    if (!dirty && ((!hello.same_protocol && !self.plan_.mixed) || !known))
         self.failure_.report("a hello that no client says");
+    self.outcome_.tally.add(Happening::ticket_read, self.plan_.says_ticket);
     if (self.healing_)
         return Verdict::yes;
     const Verdict verdict = self.verdicts_.pick({Verdict::yes, Verdict::later, Verdict::later, Verdict::later, Verdict::no});
@@ -473,6 +505,16 @@ void Simulation::tick(bool faults) {
             random_scope();
         if (signatures_.chance(plan_.signature_chance))
             random_signature();
+        if (badges_.chance(plan_.badge_chance)) {
+            actions_.pin(badges_);
+            outcome_.tally.add(Happening::badge_replaced);
+        }
+        if (!peers_.empty() && dismissals_.chance(plan_.dismiss_chance))
+            if (Peer& peer = *peers_[dismissals_.below(static_cast<u32>(peers_.size()))]; peer.joined && !peer.dismissed)
+                dismiss(peer);
+        for (auto& peer : peers_)
+            if (ends_.chance(plan_.client_end_chance) && !peer->dirty)
+                outcome_.tally.add(Happening::client_ended, bool(peer->end_shown(ends_)));
     }
     server_.receive(now_);
     if (second_) {
@@ -506,13 +548,15 @@ void Simulation::tick(bool faults) {
     if (other_verifier_)
         other_verifier_->left_behind = truth_.left_behind();
     check_report(report);
-    check_counts(server_, report, failure_);
+    const auto closed = [&](const auto& peer) { return peer->joined && !server_.joined(peer->id); };
+    check_counts(server_, report, std::any_of(peers_.begin(), peers_.end(), closed), failure_);
     check_why(server_, report, world_, peers_, failure_);
     check_promises();
     check_under_way();
     messages_.after_tick(report);
-    for (auto& peer : peers_)
-        peer->cut |= peer->joined && !server_.joined(peer->id); // what waits for it has become too much
+    for (std::size_t i = peers_.size(); i-- > 0;)
+        if (peers_[i]->joined && !server_.joined(peers_[i]->id))
+            closed_by_server(i);
     for (auto& peer : peers_) {
         if (peer.get() != frozen_)
             receive(*peer);
@@ -520,11 +564,20 @@ void Simulation::tick(bool faults) {
     for (std::size_t i = peers_.size(); i-- > 0;)
         if (peers_[i]->closed) {
             const bool turned_away = plan_.asks_host && !peers_[i]->joined; // perhaps before the reason could arrive
-            const bool overflowed = peers_[i]->cut && plan_.server.typed_backlog_bytes_max < 100'000;
-            if (!peers_[i]->dirty && !peers_[i]->refused && !turned_away && !overflowed && peers_[i]->id < plan_.server.clients_max)
+            if (!peers_[i]->dirty && !peers_[i]->refused && !turned_away && peers_[i]->id < plan_.server.clients_max)
                 failure_.report("client %u was closed by the server", peers_[i]->name);
             leave(i);
         }
+}
+
+/// In this tick: it was dismissed, or what waits for it has become too much. It may hear of it later.
+void Simulation::closed_by_server(std::size_t index) {
+    const Peer& peer = *peers_[index];
+    const Tick stayed = server_.current_tick() - peer.dismissed_at;
+    const bool overflowed = plan_.server.typed_backlog_bytes_max < 100'000;
+    if (!peer.dirty && !overflowed && (!peer.dismissed || stayed != Server::closing_ticks + 1))
+        failure_.report("client %u was closed by the server, %u ticks after its dismissal", peer.name, peer.dismissed ? stayed : 0);
+    leave(index);
 }
 
 void Simulation::receive(Peer& peer) {
@@ -684,10 +737,49 @@ bool Simulation::heard() {
     });
 }
 
+/// What clients have destroyed and are to see: it ends, or is hidden for so long that they hear of it, and shown again.
+void Simulation::settle_ended() {
+    std::vector<std::pair<Peer*, Entity>> again;
+    for (auto& peer : peers_)
+        for (const auto& [net, since] : peer->ended())
+            for (u32 i = 0; i < world_.entity_slots(); ++i) {
+                const Entity entity = world_.entity_at(i);
+                const Slot* const slot = server_.state().slot_of(entity); // one without a lane may get one again
+                if (slot && slot->net_id == net)
+                    again.push_back({peer.get(), entity});
+            }
+    const auto set = [&](bool shown) {
+        for (const auto& [peer, entity] : again) {
+            View view = server_.view(peer->id);
+            shown ? view.show(entity) : view.hide(entity);
+            peer->may_see.set(entity, shown);
+        }
+    };
+    if (again.empty())
+        return;
+    if (!plan_.reshows_ended) {
+        for (const auto& [peer, entity] : again)
+            if (world_.alive(entity)) // one is often destroyed by several
+                actions_.end_for_good(entity);
+        return;
+    }
+    for (const auto& [peer, entity] : again)
+        if (!world_.has<Replicated>(entity))
+            world_.add<Replicated>(entity); // a paused one would stay
+    std::erase_if(again, [&](const auto& one) { return !one.first->may_see.shows(one.second) || !server_.joined(one.first->id); });
+    set(false);
+    for (u32 left = 150; left > 0 && !failure_.happened(); --left) {
+        tick(false);
+        if (std::all_of(again.begin(), again.end(), [&](const auto& one) { return server_.settled(one.first->id); }))
+            break;
+    }
+    set(true);
+}
+
 void Simulation::heal() {
     healing_ = true;
     for (std::size_t i = peers_.size(); i-- > 0;)
-        if (peers_[i]->dirty || peers_[i]->limited || peers_[i]->id >= plan_.server.clients_max)
+        if (peers_[i]->dirty || peers_[i]->limited || peers_[i]->dismissed || peers_[i]->id >= plan_.server.clients_max)
             leave(i);
     for (auto& peer : peers_) {
         peer->end_all_ahead(); // the verifier knows what the server has
@@ -710,6 +802,7 @@ void Simulation::heal() {
         }
     for (u32 i = 0; resumed && i < 4; ++i) // one that is Lasting again is shown first, and hidden then
         tick(false);
+    settle_ended();
     still_since_ = server_.current_tick() + 1;
     for (auto& peer : peers_)
         if (options_.sabotage == Kind::stale && peer->joined && !frozen_)
@@ -774,12 +867,13 @@ void Simulation::heal() {
         const ClientStats& stats = peer->client.stats();
         if (stats.limit_drops || stats.references_dropped)
             failure_.report("client %u reached a limit", peer->name);
-        messages_.count(*peer);
-        outcome_.checks += peer->checks();
+        count(*peer);
     }
     outcome_.checks += second_ ? second_->checks() : 0;
     if (!failure_.happened() && plan_.scenes)
         check_worlds();
+    if (!failure_.happened() && options_.sabotage == Kind::none && plan_.dismiss_chance > 0)
+        dismiss_last();
     if (!failure_.happened() && options_.sabotage != Kind::none && !frozen_) {
         for (auto& peer : peers_)
             if (throng_verify::sabotage(options_.sabotage, own_.protocol, peer->world, peer->client)) {
@@ -800,6 +894,22 @@ void Simulation::check_worlds() {
     const std::vector<Entity> shown = shown_entities(peer);
     check_scenes(peer.world, peer.protocol, peer.other_build ? plan_.other_build : plan_.server_build, shown,
                  "client " + std::to_string(peer.name), random, failure_);
+}
+
+/// Over good links a client has all that was sent to it before it was dismissed, and is closed when that is over.
+void Simulation::dismiss_last() {
+    messages_.act(false);
+    Peer& peer = *peers_.front();
+    const u32 name = peer.name;
+    dismiss(peer);
+    messages_.act(false); // not for it
+    for (u32 i = 0; i < Server::closing_ticks && !failure_.happened(); ++i)
+        tick(false);
+    if (failure_.happened() || !messages_.complete(true))
+        return;
+    tick(false);
+    if (std::any_of(peers_.begin(), peers_.end(), [&](const auto& there) { return there->name == name; }))
+        failure_.report("client %u was dismissed, and is not closed", name);
 }
 
 Outcome Simulation::run() {

@@ -94,6 +94,9 @@ private:
     void random_lasting();
     void random_priority();
     static throng::Verdict on_hello(void* context, throng::ClientId client, const throng::ClientHello& hello);
+    bool is_ticket(throng::Bytes data) const;
+    void dismiss(Peer& peer);
+    void dismiss_last();
     void decide();
     void find_seats();
     void note_joins();
@@ -102,11 +105,14 @@ private:
     void random_scope();
     void random_private(throng::Entity entity);
     void join(bool faults);
+    void count(const Peer& peer); // that has left, or stays to the end
     void leave(std::size_t index);
+    void closed_by_server(std::size_t index);
     void receive(Peer& peer);
     Peer* any_joined();
     void look(Peer& peer);
     void heal();
+    void settle_ended();
     bool healed();
     bool heard();
     void check_worlds();
@@ -122,7 +128,7 @@ private:
     Plan plan_; // refers to allocations_ and outcome_
     /// A protocol, and rules of some of its clients.
     struct Side {
-        explicit Side(const throng::Protocol& protocol);
+        Side(const throng::Protocol& protocol, bool requires_more);
         const throng::Protocol& protocol;
         throng::ReceiveRules functions, compare;
     };
@@ -130,7 +136,7 @@ private:
     Side own_;
     std::optional<Side> other_;
     // The others are for what came later: seeds keep what they drew without it.
-    Random random_, rules_, lists_, priorities_, scopes_, verdicts_, bonds_, lifetimes_, signatures_;
+    Random random_, rules_, lists_, priorities_, scopes_, verdicts_, bonds_, lifetimes_, signatures_, ends_, badges_, dismissals_;
     throng::World world_;
     throng::LoopbackNetwork network_;
     std::optional<OneWorld> worlds_;

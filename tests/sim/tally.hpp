@@ -15,13 +15,31 @@ enum class Happening : throng::u8 {
     letter_unseen,      // dropped by the server: its sender does not see what it names
     letter_backlogged,
     client_cut_off, // its backlog was too large
+    client_ended,   // an entity that it was shown
+    ended_came_back,
+    badge_replaced,
+    client_dismissed, // disconnected after a flush
+    ticket_read,      // of a hello
+    required_added,   // a component that a client's rules ask for
     count
 };
 inline constexpr throng::u32 happening_count = static_cast<throng::u32>(Happening::count);
-inline constexpr const char* happening_names[happening_count] = {
-    "letters to clients",         "letters to the server", "letters about what has ended",  "letters to clients that have not joined",
-    "letters that are too large", "letters that waited",   "letters dropped after waiting", "letters dropped for what they name",
-    "letters backlogged",         "clients cut off"};
+inline constexpr const char* happening_names[happening_count] = {"letters to clients",
+                                                                 "letters to the server",
+                                                                 "letters about what has ended",
+                                                                 "letters to clients that have not joined",
+                                                                 "letters that are too large",
+                                                                 "letters that waited",
+                                                                 "letters dropped after waiting",
+                                                                 "letters dropped for what they name",
+                                                                 "letters backlogged",
+                                                                 "clients cut off",
+                                                                 "entities ended by clients",
+                                                                 "of them came back",
+                                                                 "immutable components replaced",
+                                                                 "clients dismissed",
+                                                                 "tickets read",
+                                                                 "required components"};
 
 struct Tally {
     throng::u64 of[happening_count] = {};

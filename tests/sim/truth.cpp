@@ -105,6 +105,8 @@ Fingerprint fingerprint(const World& world, Entity entity, const Ruled* ruled, c
         set_scroll(Piece::world_scroll, scroll->value);
     if (const auto* signature = world.get<SpawnSignature>(entity))
         set(Piece::signature, signature->hash);
+    if (const Badge* badge = world.get<Badge>(entity))
+        set(Piece::badge, badge->rank, badge->seq);
     return all;
 }
 
@@ -115,7 +117,7 @@ u32 components_that(Has&& has) {
     u32 found = 0, bit = 1;
     const auto look = [&]<class... Ts>(void (*)(Ts...)) { ((found |= has(static_cast<Ts*>(nullptr)) ? bit : 0, bit <<= 1), ...); };
     look(static_cast<void (*)(Place, Speed, Vitals, Facing, Link, Note, Lasting, Purse, Tactics, Rumour, Diary, Mood, Birth, Heat,
-                              ResourceValue<Weather>, Bond, Scroll, ResourceValue<Scroll>, SpawnSignature)>(nullptr));
+                              ResourceValue<Weather>, Bond, Scroll, ResourceValue<Scroll>, SpawnSignature, Badge)>(nullptr));
     return found;
 }
 } // namespace
@@ -167,6 +169,8 @@ std::string describe(const World& world, Entity entity) {
         add(" scroll %zu bytes #%u", scroll->text.size(), scroll->seq);
     if (const auto* signature = world.get<SpawnSignature>(entity))
         add(" signature %llx", static_cast<unsigned long long>(signature->hash));
+    if (const Badge* badge = world.get<Badge>(entity))
+        add(" badge %d #%u", badge->rank, badge->seq);
     return text + " }";
 }
 
@@ -189,6 +193,8 @@ void sequences(const World& world, Entity entity, u32 (&out)[sequenced_component
     out[7] = bond ? bond->seq : 0;
     const Scroll* scroll = world.get<Scroll>(entity);
     out[8] = scroll ? scroll->seq : 0;
+    const Badge* badge = world.get<Badge>(entity);
+    out[9] = badge ? badge->seq : 0;
 }
 
 /// What the rules of make_protocol say, said once more.

@@ -16,7 +16,7 @@ struct Ruled {
     const Heat* heat = nullptr;
 };
 /// Presence and quantised values of the components of an entity but its references, a number each, 0 where one is absent.
-inline constexpr throng::u32 component_count = 19;
+inline constexpr throng::u32 component_count = 20;
 struct Fingerprint {
     throng::u64 of[component_count] = {};
     static constexpr throng::u64 any = 2; // of one that cannot be told here
