@@ -826,6 +826,71 @@ TEST_CASE("scope/sixty_four_of_one_entity") {
     net.agree();
 }
 
+TEST_CASE("scope/paused_while_its_audience_changes") { // lost and regained, in both orders, then it goes on, or ends
+    enum class Then { goes_on, is_destroyed, is_let_go, is_destroyed_and_let_go };
+    for (const bool by_layers : {false, true})
+        for (const bool had : {true, false}) // at the start of the pause
+            for (const int changes : {1, 2, 3})
+                for (const Then then : {Then::goes_on, Then::is_destroyed, Then::is_let_go, Then::is_destroyed_and_let_go}) {
+                    CAPTURE(by_layers);
+                    CAPTURE(had);
+                    CAPTURE(changes);
+                    CAPTURE(static_cast<int>(then));
+                    Scoped net;
+                    auto &peer = net.join(), &other = net.join();
+                    const Entity e = net.world.spawn(Health{1, false}, Purse{5, {}}, Replicated{});
+                    if (by_layers)
+                        net.world.add<ScopedTo>(e, ScopedTo(Scope::of<Purse>(), {.any_of = 1}));
+                    net.world.add<OwnedBy>(e, OwnedBy{by_layers || had ? peer.id : other.id});
+                    const auto set = [&](bool sees) {
+                        if (by_layers)
+                            net.server.view(peer.id).set_layers(sees ? 1 : 0);
+                        else
+                            net.world.mut<OwnedBy>(e)->client = sees ? peer.id : other.id;
+                    };
+                    set(had);
+                    net.agree();
+                    REQUIRE(net.gold(peer, e) == (had ? 5 : -1));
+                    const NetId id = net.server.net_id(e);
+                    net.world.remove<Replicated>(e);
+                    net.world.mut<Purse>(e)->gold = 6;
+                    bool sees = had;
+                    for (int i = 0; i < changes; ++i) {
+                        net.steps(2);
+                        set(sees = !sees);
+                    }
+                    net.steps(4);
+                    CHECK(net.gold(peer, e) == (had ? 5 : -1)); // a pause keeps what is there
+                    CHECK(net.hp(peer, e) == 1);
+                    CHECK(net.gold(other, e) == (by_layers || had ? -1 : 5));
+                    if (then == Then::goes_on) {
+                        net.world.add<Replicated>(e);
+                        net.agree();
+                        CHECK(net.gold(peer, e) == (sees ? 6 : -1));
+                        CHECK(net.gold(other, e) == (by_layers || sees ? -1 : 6));
+                        CHECK(peer.client->stats().spawns == 1);
+                        continue;
+                    }
+                    if (then != Then::is_let_go)
+                        net.world.destroy(e);
+                    if (then != Then::is_destroyed)
+                        CHECK(net.server.end_replication(e));
+                    net.settle();
+                    for (const StateNet::Peer* each : {&peer, &other}) {
+                        const Entity there = each->client->entity(id);
+                        CHECK(each->world->alive(there) == (then == Then::is_destroyed)); // else it stays as it was when it was paused
+                        CHECK(each->world->entity_count() == (then == Then::is_destroyed));
+                        if (each->world->alive(there))
+                            CHECK(each->world->has<Purse>(there) == (each == &peer ? had : !had && !by_layers));
+                    }
+                    const Entity next = net.world.spawn(Health{2, false}, Purse{7, {}}, Replicated{}); // nobody's
+                    net.settle();
+                    CHECK(net.gold(peer, next) == -1);
+                    CHECK(net.gold(other, next) == -1);
+                    CHECK(net.hp(peer, next) == 2);
+                }
+}
+
 TEST_CASE("scope/sixty_four_with_lifetimes") { // while_visible in turn with after_first: the shortest counts, wherever it stands
     SixtyFour net;
     auto& peer = net.join();
