@@ -28,8 +28,9 @@ struct Run {
 double median(std::vector<double> values);
 /// Smallest value that at least `share` (0..1) of the values do not exceed; 0 when there is none.
 double percentile(std::vector<double> values, double share);
-/// One run out of repeats of the same scenario: the median of each figure and stage time. Exact figures (bytes, keys) are
-/// equal in all repeats, so their median is the value; the hash is empty if the repeats differ. Needs at least one.
+/// One run out of repeats of the same scenario: the median of each figure and stage time, but of figures named ..._max the largest, and
+/// of allocations the mean. Exact figures (bytes, keys) are equal in all repeats, so their median is the value; the hash is empty if the
+/// repeats differ. Needs at least one.
 Run median_run(const std::vector<Run>& repeats);
 
 /// {"runs": [...]}. Numbers that are not finite are left out.

@@ -21,7 +21,7 @@ import re
 import sys
 import textwrap
 
-DOCUMENTS = ['README.md', 'CHANGELOG.md', 'docs/guide.md', 'docs/architecture.md', 'docs/scene.md', 'docs/tuning.md']
+DOCUMENTS = ['README.md', 'CHANGELOG.md', 'docs/guide.md', 'docs/architecture.md', 'docs/scene.md', 'docs/tuning.md', 'docs/wire.md']
 COMPILED = ('cpp', 'c++', 'meson', 'cmake')
 MARKER = re.compile(r'^<!-- listing: (\S+) (\w+) -->$')
 LINK = re.compile(r'\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)')

@@ -36,13 +36,17 @@ TEST_SUITE("scenarios") {
         CHECK(hash_text(1, 0xab) == "000000000000000100000000000000ab");
     }
 
-    TEST_CASE("the median of repeats, and hashes that differ") {
+    TEST_CASE("the median of repeats, the worst of maxima, the mean of allocations, and hashes that differ") {
         Run a, b, c;
         a.set("pairs", 1), b.set("pairs", 9), c.set("pairs", 4);
+        a.set("tick_ms_max", 1), b.set("tick_ms_max", 9), c.set("tick_ms_max", 4);
+        a.set("allocs_per_tick", 0), b.set("allocs_per_tick", 6), c.set("allocs_per_tick", 0);
         a.output_hash = b.output_hash = c.output_hash = hash_text(1, 2);
         a.stages = {{"ack", 1, 1, true}}, b.stages = {{"ack", 3, 1, true}}, c.stages = {{"ack", 2, 1, true}};
         Run m = median_run({a, b, c});
         CHECK(*m.get("pairs") == 4);
+        CHECK(*m.get("tick_ms_max") == 9);
+        CHECK(*m.get("allocs_per_tick") == 2);
         CHECK(m.stages[0].cpu_ns == 2);
         CHECK(m.repeat == 3);
         CHECK(m.output_hash == hash_text(1, 2));
