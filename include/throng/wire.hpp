@@ -40,7 +40,8 @@ constexpr u64 low_bits(u32 bits) { return bits >= 64 ? ~u64{0} : (u64{1} << bits
 class BitWriter {
 public:
     BitWriter() = default;
-    explicit BitWriter(std::span<std::byte> out) : begin_(out.data()), cursor_(out.data()), end_(out.data() + out.size()) {}
+    explicit BitWriter(std::span<std::byte> out)
+        : begin_(out.data()), cursor_(out.data()), end_(out.data() + out.size()), words_end_(out.size() < 8 ? nullptr : end_ - 7) {}
 
     /// Appends the low `bits` (0..64) bits of `value`; the bits above must be zero. No branch depends on how many are pending: a word is
     /// stored each time, and its whole bytes stay (F. Giesen, "Reading bits in far too many ways", 2018, the same for writing).
@@ -58,13 +59,14 @@ public:
         accumulator_ |= value << filled_;
         filled_ += bits;
         u32 bytes = filled_ >> 3;
-        if (end_ - cursor_ >= 8) [[likely]] {
+        if (cursor_ < words_end_) [[likely]] {
             detail::store_le64(cursor_, accumulator_);
         } else if (end_ - cursor_ >= bytes) {
             detail::store_le_bytes(cursor_, accumulator_, bytes);
         } else {
             overflowed_ = true;
             end_ = cursor_; // nothing more fits
+            words_end_ = nullptr;
             bytes = 0;
         }
         cursor_ += bytes;
@@ -99,6 +101,7 @@ private:
     std::byte* begin_ = nullptr;
     std::byte* cursor_ = nullptr;
     std::byte* end_ = nullptr;
+    std::byte* words_end_ = nullptr; // a word may be stored anywhere before; null: nowhere
 };
 
 /// Reads what BitWriter wrote, or anything else.
