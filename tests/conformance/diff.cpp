@@ -408,13 +408,13 @@ TEST_CASE("diff/four_set_ups") {
         REQUIRE(world.resources().get<Journal>());
         CHECK(world.resources().get<Journal>()->text == std::string(long_text, '.') + line);
     };
-    for (const bool local_player : {false, true}) { // a dedicated server, a listen server, and their clients
-        CAPTURE(local_player);
+    for (const bool with_local_player : {false, true}) { // a dedicated server, a listen server, and their clients
+        CAPTURE(with_local_player);
         StateNet net = make_net(registrations);
         auto& peer = net.join();
         const Entity page = prepare(net.world);
         net.agree();
-        Messenger host(*net.protocol, {.server = &net.server, .local_player = local_player});
+        Messenger host(*net.protocol, {.server = &net.server, .local_player = with_local_player});
         Messenger guest(*net.protocol, {.client = peer.client.get()});
         Scribe scribe{host, page, {}};
         REQUIRE(host.set_server_handlers(handlers<Saying>(scribe)) == Error::none);
@@ -429,16 +429,16 @@ TEST_CASE("diff/four_set_ups") {
         CHECK(host.apply_diff<Journal>(net.world.create(), Line{"x"}) == Error::bad_value);
 
         scribe.errors.clear();
-        CHECK(host.to_server(Saying{", at home"}) == (local_player ? Error::none : Error::no_connection));
+        CHECK(host.to_server(Saying{", at home"}) == (with_local_player ? Error::none : Error::no_connection));
         host.dispatch();
-        CHECK(scribe.good() == local_player);
+        CHECK(scribe.good() == with_local_player);
         net.agree();
-        check(*peer.world, net.shown(peer, page), local_player ? "from afar, at home" : "from afar");
+        check(*peer.world, net.shown(peer, page), with_local_player ? "from afar, at home" : "from afar");
 
         Scribe far{guest, net.shown(peer, page), {}}; // the same rule would change nothing on a client
         far.handle(Saying{"nothing"}, {});
         CHECK(far.errors == std::vector<Error>{Error::no_connection, Error::no_connection});
-        check(*peer.world, far.page, local_player ? "from afar, at home" : "from afar");
+        check(*peer.world, far.page, with_local_player ? "from afar, at home" : "from afar");
     }
     Protocol protocol; // single player
     registrations(protocol);

@@ -90,8 +90,9 @@ TEST_SUITE("versions") {
                                                                          {u32(weather), 0u, false, 0},
                                                                          {0u, u32(weather_rain), true, 70},
                                                                          {u32(weather_rain), 0u, true, 70}}) {
-                CAPTURE(server_lacks);
-                CAPTURE(client_lacks);
+                const u32 missing[] = {server_lacks, client_lacks};
+                CAPTURE(missing[0]);
+                CAPTURE(missing[1]);
                 Meeting<S, C> meeting(server_lacks, client_lacks, bad);
                 const Entity e = meeting.spawn(typename S::Health{});
                 Resources& resources = meeting.world.resources();
@@ -162,8 +163,9 @@ TEST_SUITE("versions") {
         both_ways([]<class S, class C> {
             for (const auto& [server_lacks, client_lacks] :
                  {std::pair{0u, 0u}, {0u, u32(once)}, {u32(once), 0u}, {0u, u32(birth_house)}, {u32(birth_house), 0u}}) {
-                CAPTURE(server_lacks);
-                CAPTURE(client_lacks);
+                const u32 missing[] = {server_lacks, client_lacks};
+                CAPTURE(missing[0]);
+                CAPTURE(missing[1]);
                 Meeting<S, C> meeting(server_lacks, client_lacks, bad);
                 const Entity e = meeting.spawn(typename S::Birth{4, 5});
                 const auto check = [&](int village, int house) {
@@ -243,8 +245,9 @@ TEST_SUITE("versions") {
         both_ways([]<class S, class C> {
             for (const auto& [server_lacks, client_lacks, server_rules] :
                  {std::tuple{0u, 0u, true}, {0u, u32(rules), true}, {u32(rules), 0u, false}}) {
-                CAPTURE(server_lacks);
-                CAPTURE(client_lacks);
+                const u32 missing[] = {server_lacks, client_lacks};
+                CAPTURE(missing[0]);
+                CAPTURE(missing[1]);
                 Meeting<S, C> meeting(server_lacks, client_lacks, bad);
                 const Entity e = meeting.spawn(typename S::Speech{3});
                 for (int i = 0; i < 3; ++i) {
@@ -269,8 +272,9 @@ TEST_SUITE("versions") {
             };
             for (const auto& [server_lacks, client_lacks] : {Case{0, 0}, Case{0, health}, Case{health, 0}, Case{0, speech | birth}})
                 for (const Lifetime lifetime : {Lifetime::while_visible, Lifetime::after_first, Lifetime::always}) {
-                    CAPTURE(server_lacks);
-                    CAPTURE(client_lacks);
+                    const u32 missing[] = {server_lacks, client_lacks};
+                    CAPTURE(missing[0]);
+                    CAPTURE(missing[1]);
                     CAPTURE(static_cast<u32>(lifetime));
                     Meeting<S, C> meeting(server_lacks, client_lacks, bad);
                     const auto told = [&](u32 piece) { return !((server_lacks | client_lacks) & piece); };
@@ -313,8 +317,9 @@ TEST_SUITE("versions") {
     TEST_CASE("signatures between builds: with both an entity made ahead is taken, else it stays the game's own") {
         both_ways([]<class S, class C> {
             for (const auto& [server_lacks, client_lacks] : {std::pair{0u, 0u}, {0u, u32(signature)}, {u32(signature), 0u}}) {
-                CAPTURE(server_lacks);
-                CAPTURE(client_lacks);
+                const u32 missing[] = {server_lacks, client_lacks};
+                CAPTURE(missing[0]);
+                CAPTURE(missing[1]);
                 Meeting<S, C> meeting(server_lacks, client_lacks, bad);
                 World& there = *meeting.other.world;
                 const bool taken = !server_lacks && !client_lacks;
