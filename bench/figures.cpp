@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <initializer_list>
 #include <numeric>
@@ -215,6 +216,23 @@ std::vector<std::pair<std::string, std::string>> machine_description() {
 double peak_rss_mib() {
     rusage usage{};
     return getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<double>(usage.ru_maxrss) / 1024 : 0;
+}
+
+double memcpy_gb_s() {
+    static const double measured = [] {
+        constexpr std::size_t bytes = std::size_t{64} << 20;
+        std::vector<char> from(bytes, 1), to(bytes, 2);
+        double best_ns = 0;
+        for (int i = 0; i < 5; ++i) {
+            const double start = wall_ns();
+            std::memcpy(to.data(), from.data(), bytes);
+            asm volatile("" : : "r"(to.data()) : "memory"); // not left out
+            const double ns = wall_ns() - start;
+            best_ns = i == 0 ? ns : std::min(best_ns, ns);
+        }
+        return static_cast<double>(bytes) / best_ns;
+    }();
+    return measured;
 }
 
 std::string hash_text(std::uint64_t high, std::uint64_t low) {

@@ -41,6 +41,8 @@ std::string to_csv(const std::vector<Run>& runs);
 std::vector<std::pair<std::string, std::string>> machine_description();
 /// Peak resident set of the process so far; 0 where unknown.
 double peak_rss_mib();
+/// How fast one thread copies memory that no cache holds, in 10^9 bytes a second; measured once a process, about 50 ms.
+double memcpy_gb_s();
 /// 32 lower-case hex digits, most significant first.
 std::string hash_text(std::uint64_t high, std::uint64_t low);
 /// False if the file cannot be written whole.

@@ -1,5 +1,6 @@
 // The engine under test: Server and real Clients over the loopback network.
 #include "bench/alloc_count.hpp"
+#include "bench/instruction_counter.hpp"
 #include "bench/metered_executor.hpp"
 #include "bench/program/engine.hpp"
 #include "bench/verify.hpp"
@@ -97,12 +98,13 @@ private:
     struct Window {
         throng::TickReport sum;      // of counts and stage times
         std::vector<double> tick_ns; // busiest worker
-        u64 ticks = 0, allocations = 0;
+        u64 ticks = 0, allocations = 0, instructions = 0;
         double client_ns = 0, pairs = 0;
     };
     void add(Window& window, const throng::TickReport& report) const;
     scenarios::Run figures(const Window& window) const;
 
+    scenarios::InstructionCounter instructions_; // before the executor's threads
     const Options& options_;
     const scenarios::Scenario& scenario_;
     std::unique_ptr<scenarios::Trace> trace_;
@@ -153,8 +155,12 @@ void ThrongEngine::serve() {
                 server_->view(i).follow(followed, {.radius = scenario_.radius_m});
             peers_[i]->viewed = true;
         }
+    const u64 instructions = instructions_.count().value_or(0);
+    instructions_.start();
     const throng::TickReport& report = server_->tick(now_);
+    instructions_.stop();
     if (measuring_) {
+        window_.instructions += instructions_.count().value_or(0) - instructions;
         window_.allocations += scenarios::allocation_counts().total() - before;
         add(window_, report);
     }
@@ -251,7 +257,11 @@ scenarios::Run ThrongEngine::figures(const Window& w) const {
         run.set("zstd_share", static_cast<double>(s.zstd_bytes) / static_cast<double>(s.payload_bytes));
     }
     run.set("client_bytes_max", s.client_bytes_max);
+    if (!peers_.empty())
+        run.set("kbps", static_cast<double>(s.bytes) / ticks * 8 * scenario_.tick_hz / 1000 / static_cast<double>(peers_.size()));
     run.set("allocs_per_tick", static_cast<double>(w.allocations) / ticks);
+    if (instructions_.count())
+        run.set("instructions", static_cast<double>(w.instructions) / ticks);
     if (s.sent_lanes)
         run.set("apply_ns_per_entity", w.client_ns / static_cast<double>(s.sent_lanes));
     const throng::ServerMemory memory = server_->memory();
@@ -324,6 +334,7 @@ void ThrongEngine::finish(scenarios::Run& run, bool& failed) {
     if (options_.hash)
         run.output_hash = scenarios::hash_text(hash_.high, hash_.low);
     run.set("peak_rss_mib", scenarios::peak_rss_mib());
+    run.set("memcpy_gb_s", scenarios::memcpy_gb_s());
 }
 
 } // namespace

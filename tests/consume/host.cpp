@@ -8,9 +8,12 @@
 #include <link.h>
 #include <throng/assert.hpp>
 #include <throng/base.hpp>
+#include <throng/client.hpp>
 #include <throng/ecs.hpp>
 #include <throng/executor.hpp>
+#include <throng/loopback.hpp>
 #include <throng/memory.hpp>
+#include <throng/server.hpp>
 
 namespace {
 
@@ -56,6 +59,28 @@ void check_world(throng::Executor& executor) {
     expect(sum == 999 * 500 + 500 * 3, "a system moves what has a velocity");
 }
 
+/// A session with every section compressed, so that all that the library stands on is linked.
+void check_replication(throng::Executor& executor) {
+    throng::Protocol protocol;
+    const throng::Range map{-1000, 1000, 0.01};
+    protocol.component<Position>("position").field(&Position::x, map).field(&Position::y, map);
+    expect(protocol.finish() == throng::Error::none, "a protocol is finished");
+    throng::World world, seen;
+    throng::LoopbackNetwork network({.seed = 1});
+    throng::Server server(world, protocol, network.server(), {.executor = &executor, .compression = throng::Compression::always});
+    throng::Client client(seen, protocol, network.client(network.connect({.loss_percent = 5, .delay_us = 40'000})));
+    const throng::Entity entity = world.spawn(Position{1, 5}, throng::Replicated{});
+    for (throng::TimeUs now = 0; now < 5'000'000; now += 50'000) {
+        server.receive(now);
+        if (now < 4'000'000)
+            world.mut<Position>(entity)->x += 0.5f;
+        server.tick(now);
+        expect(client.receive(now) == throng::Error::none && client.send(now) == throng::Error::none, "a client takes part");
+    }
+    const Position* const shown = seen.get<Position>(client.entity(server.net_id(entity)));
+    expect(shown && shown->x > 40.99f && shown->x < 41.01f, "a client is shown what the server has");
+}
+
 int find_mimalloc(dl_phdr_info* info, std::size_t, void* found) {
     if (info->dlpi_name && std::strstr(info->dlpi_name, "mimalloc"))
         *static_cast<bool*>(found) = true;
@@ -77,6 +102,7 @@ int main() {
     check_executor(*throng::make_threads_executor(2));
     check_executor(*throng::make_tbb_executor(2));
     check_world(*throng::make_threads_executor(2));
+    check_replication(*throng::make_tbb_executor(2));
 
     const throng::Allocator allocator = throng::default_allocator();
     void* memory = allocator.allocate(100, 64);

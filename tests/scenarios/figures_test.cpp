@@ -1,4 +1,5 @@
 #include "bench/figures.hpp"
+#include "bench/instruction_counter.hpp"
 #include <cmath>
 #include <doctest/doctest.h>
 
@@ -52,6 +53,27 @@ TEST_SUITE("scenarios") {
         CHECK(m.output_hash == hash_text(1, 2));
         c.output_hash = hash_text(1, 3);
         CHECK(median_run({a, b, c}).output_hash == "");
+    }
+
+    TEST_CASE("instructions are counted where the system allows it, and only while the counter runs") {
+        InstructionCounter counter;
+        const auto work = [] {
+            for (int i = 0; i < 100'000; ++i)
+                asm volatile("" : : "r"(i)); // not left out
+        };
+        work();
+        CHECK(counter.count().value_or(0) == 0);
+        counter.start();
+        work();
+        counter.stop();
+        const auto counted = counter.count();
+        work();
+        CHECK(counter.count() == counted);
+        CHECK((!counted || *counted >= 100'000));
+    }
+    TEST_CASE("memory is copied at some speed, and always the same one") {
+        CHECK(memcpy_gb_s() > 0.01);
+        CHECK(memcpy_gb_s() == memcpy_gb_s());
     }
 
     TEST_CASE("the metered executor charges work to its stage, nested loops once") {

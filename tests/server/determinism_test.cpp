@@ -20,9 +20,24 @@ void drive(World& world) {
     });
 }
 
-/// Everything the server sends in a run with spawns, despawns, moves between cells, hiding, loss and a byte budget.
-OutputHash bytes_of(Executor* executor, u32 budget_bytes) {
-    OutputHash hash;
+/// What goes over all links, both ways.
+struct LinkBytes {
+    OutputHash down, up;
+    friend bool operator==(const LinkBytes&, const LinkBytes&) = default;
+    TraceHook hook() {
+        return {[](void* context, const TraceRecord& record) {
+                    LinkBytes& self = *static_cast<LinkBytes*>(context);
+                    if (record.fate == Fate::sent)
+                        (record.direction == Direction::down ? self.down : self.up)
+                            .add(record.time_us, record.client, record.channel, record.message);
+                },
+                this};
+    }
+};
+
+/// Everything that is sent in a run with spawns, despawns, moves between cells, hiding, loss and a byte budget.
+LinkBytes bytes_of(Executor* executor, u32 budget_bytes) {
+    LinkBytes hash;
     ReplicationWorld net({.executor = executor, .budget_bytes = budget_bytes}, {.seed = 5, .trace = hash.hook()});
     std::vector<Entity> all;
     const auto spawn = [&](int i) {
@@ -59,8 +74,9 @@ OutputHash bytes_of(Executor* executor, u32 budget_bytes) {
 TEST_SUITE("server") {
     TEST_CASE("the same bytes from serial and threads executors with 1, 2 and 4 workers") {
         for (const u32 budget : {0u, 700u}) {
-            const OutputHash expected = bytes_of(nullptr, budget);
-            CHECK(expected.low != 0);
+            const LinkBytes expected = bytes_of(nullptr, budget);
+            CHECK(expected.down.low != 0);
+            CHECK(expected.up.low != 0);
             for (const u32 workers : {1u, 2u, 4u}) {
                 const ExecutorHandle executor = make_threads_executor(workers);
                 CHECK(bytes_of(executor.get(), budget) == expected);
@@ -70,10 +86,12 @@ TEST_SUITE("server") {
     }
 
     TEST_CASE("[tbb] the same bytes from oneTBB with 1, 2 and 4 workers") {
-        const OutputHash expected = bytes_of(nullptr, 700);
-        for (const u32 workers : {1u, 2u, 4u}) {
-            const ExecutorHandle executor = make_tbb_executor(workers);
-            CHECK(bytes_of(executor.get(), 700) == expected);
+        for (const u32 budget : {0u, 700u}) {
+            const LinkBytes expected = bytes_of(nullptr, budget);
+            for (const u32 workers : {1u, 2u, 4u}) {
+                const ExecutorHandle executor = make_tbb_executor(workers);
+                CHECK(bytes_of(executor.get(), budget) == expected);
+            }
         }
     }
 

@@ -173,7 +173,7 @@ TEST_SUITE("versions") {
                     REQUIRE(meeting.template theirs<typename C::Birth>(e));
                     CHECK(meeting.template theirs<typename C::Birth>(e)->village == village);
                     CHECK(meeting.template theirs<typename C::Birth>(e)->house ==
-                          ((server_lacks | client_lacks) & birth_house ? typename C::Birth{}.house : house));
+                          ((missing[0] | missing[1]) & birth_house ? typename C::Birth{}.house : house));
                 };
                 check(4, 5);
                 *meeting.world.template mut<typename S::Birth>(e) = {6, 7};
@@ -277,7 +277,7 @@ TEST_SUITE("versions") {
                     CAPTURE(missing[1]);
                     CAPTURE(static_cast<u32>(lifetime));
                     Meeting<S, C> meeting(server_lacks, client_lacks, bad);
-                    const auto told = [&](u32 piece) { return !((server_lacks | client_lacks) & piece); };
+                    const auto told = [&](u32 piece) { return !((missing[0] | missing[1]) & piece); };
                     // Health and Speech to those of layer 1, all but Health and Speech to those of layer 2.
                     const Entity e = meeting.spawn(typename S::Health{1, 2}, typename S::Speech{3}, typename S::Birth{4, 5},
                                                    ScopedTo(Scope::of<typename S::Health, typename S::Speech>(), {.any_of = 1}, lifetime)
