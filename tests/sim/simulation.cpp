@@ -898,6 +898,8 @@ void Simulation::check_worlds() {
 
 /// Over good links a client has all that was sent to it before it was dismissed, and is closed when that is over.
 void Simulation::dismiss_last() {
+    if (peers_.empty())
+        return;
     messages_.act(false);
     Peer& peer = *peers_.front();
     const u32 name = peer.name;
