@@ -243,13 +243,12 @@ Client::Impl::Shown Client::Impl::place_occupants(HeldChunk& chunk, const Staged
             r.tick = tick;
             shown.same |= u64(1) << lane;
         } else if (!r.chunk || !tick_newer(r.tick, tick)) {
-            bool seen_again = r.entity && !r.chunk && !r.vanished;
-            if (seen_again && !world.alive(r.entity)) [[unlikely]] { // the game has destroyed it while it was out of sight
+            if (lost(r)) [[unlikely]] {
                 if (record_of_slot[r.entity.entity_idx] == record)
                     record_of_slot[r.entity.entity_idx] = no_record;
                 r.entity = {};
-                seen_again = false;
             }
+            const bool seen_again = r.entity && !r.chunk && !r.vanished;
             r.chunk = &chunk;
             r.lane = static_cast<u8>(lane);
             r.tick = tick;

@@ -140,6 +140,8 @@ struct Client::Impl final : ClientBackendSink {
     void commit_ends(Bytes ids, Tick tick);
 
     // prespawned.cpp
+    /// Whether the game has destroyed the entity while it was out of sight: then it is a new one when it is seen again.
+    bool lost(const NetRecord& r) const { return r.entity && !r.chunk && !r.vanished && !world.alive(r.entity); }
     u64 find_prespawned(const HeldChunk& chunk, const StagedSection& section, u64 lanes);
     void adopt(u32 record, const StagedSection& section, u32 lane);
 

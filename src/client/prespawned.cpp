@@ -19,7 +19,7 @@ u64 Client::Impl::find_prespawned(const HeldChunk& chunk, const StagedSection& s
         const u32 lane = static_cast<u32>(std::countr_zero(m));
         const u64 hash = static_cast<u64>(hashes[lane]);
         const u32 record = live_record(chunk, lane, section.occupants->net_id[lane]);
-        if (hash == 0 || (record != no_record && index[record].entity))
+        if (hash == 0 || (record != no_record && index[record].entity && !lost(index[record])))
             continue;
         wanted |= u64(1) << lane;
         some_of[hash >> 6 & 7] |= u64(1) << (hash & 63);

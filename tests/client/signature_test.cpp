@@ -329,6 +329,28 @@ TEST_SUITE("client") {
         CHECK(net.peer.client->net_id(next) == net.server.net_id(f));
         CHECK(net.there.entity_count() == 1);
     }
+    TEST_CASE("signatures: a Lasting entity that the game has destroyed out of sight is a new one when it is seen again") {
+        auto protocol = std::make_unique<Protocol>();
+        protocol->component<SpawnSignature>("signature").field(&SpawnSignature::hash);
+        protocol->component<Lasting>("lasting");
+        REQUIRE(protocol->finish() == Error::none);
+        Net net({}, std::move(protocol));
+        const SpawnSignature signature = SpawnSignature::of(1, 7);
+        const Entity e = net.world.spawn(signature, Lasting{}, Replicated{});
+        net.settle();
+        const Entity first = net.peer.client->entity(net.server.net_id(e));
+        net.server.view(net.peer.id).hide(e);
+        net.settle();
+        REQUIRE(net.peer.client->frozen(first));
+        net.there.destroy(first);
+        const Entity mine = net.there.spawn(Shot{3}, signature);
+        net.server.view(net.peer.id).show(e);
+        net.settle();
+        CHECK(net.peer.client->entity(net.server.net_id(e)) == mine);
+        CHECK(net.there.has<Shot>(mine));
+        CHECK(net.there.entity_count() == 1);
+    }
+
     TEST_CASE("signatures: entities of a former connection end, what was never matched stays and is matched by the next") {
         Net net;
         const Entity made = net.there.spawn(of(5)), waits = net.there.spawn(of(6));
