@@ -257,6 +257,8 @@ void Messages::send_to_server(Peer& peer, u32 number) {
     const Error error = by_kind(number, [&]<u32 k>(std::integral_constant<u32, k>) { //
         return peer.client.send_message(letter_of<k>(letter.body));
     });
+    if (error == Error::wrong_protocol && (peer.dirty || (peer.other_build && !peer.client.joined())))
+        expected = error; // by the table, damaged or not, the server has no letters
     if (expect("a client", number, error, expected, plan_.letters_pile_up))
         letters_.push_back(std::move(letter));
 }
@@ -394,6 +396,9 @@ void Messages::after_tick(const TickReport& report) {
         }
     }
     dropped_up_ += report.typed.flooded;
+    if (report.typed.received + report.typed.unseen_references + report.typed.dead_references + report.typed.flooded)
+        for (const auto& peer : peers_)
+            peer->news_heard = true;
     tally_.add(Happening::letter_unseen, report.typed.unseen_references + report.typed.dead_references);
     tally_.add(Happening::letter_backlogged, report.typed.backlogged);
     tally_.add(Happening::client_cut_off, (report.limits & limit_typed_backlog) != 0);

@@ -211,6 +211,8 @@ void Peer::end_all_ahead() {
 }
 
 void Peer::check_required(Entity entity, NetId net) {
+    if (world.has<MadeAhead>(entity))
+        return; // what it had before is the game's, with what goes with it
     if ((world.has<Facing>(entity) && !world.has<Stance>(entity)) || world.has<Note>(entity) != world.has<Caption>(entity))
         failure_.report("client %u: entity %u.%u lacks what its rules require, or has what they do not", name, net.index(),
                         net.generation());
