@@ -130,6 +130,7 @@ public:
     void release() {
         unreliable_.release();
         reliable_.release();
+        behind_ = false;
     }
     SendResult send(const MultiplexerConfig& config, u8 stream, Channel channel, Bytes message) {
         const u32 bytes = static_cast<u32>(message.size());
@@ -145,7 +146,7 @@ public:
     std::span<std::byte> room_for(const MultiplexerConfig& config, u8 stream, Channel channel, u32 bytes) {
         ByteQueue& queue = queue_of(channel);
         const u32 limit = channel == Channel::unreliable ? config.unreliable_bytes_max : config.reliable_bytes_max;
-        if (queue.size() > limit || bytes > limit - queue.size())
+        if (queue.size() > limit || bytes > limit - queue.size() || (behind_ && channel != Channel::unreliable))
             return {};
         std::byte* const room = queue.room(1 + bytes);
         *room = static_cast<std::byte>(stream);
@@ -157,6 +158,7 @@ public:
     u32 forward(Send&& send) {
         u32 dropped = 0;
         reliable_.take([&](Channel channel, Bytes message) { return send(channel, message) == SendResult::accepted; });
+        behind_ = !reliable_.empty();
         unreliable_.take([&](Channel channel, Bytes message) {
             dropped += send(channel, message) != SendResult::accepted;
             return true;
@@ -167,6 +169,7 @@ public:
 private:
     ByteQueue& queue_of(Channel channel) { return channel == Channel::unreliable ? unreliable_ : reliable_; }
     ByteQueue unreliable_, reliable_;
+    bool behind_ = false; // the backend has refused some of reliable_: until it has taken that, the world shall know
 };
 
 /// What has arrived for one world, in order.

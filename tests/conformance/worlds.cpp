@@ -544,6 +544,21 @@ TEST_CASE("worlds/backend_that_refuses") {
     CHECK(sink.ordered == std::vector{0, 1, 2, 3, 4, 5, 6, 7, 8});
     CHECK(sink.unreliable == std::vector{0, 1});
     CHECK(mux.stats().refused == 7);
+
+    // What waits is no room for more: until the backend has taken it, the world hears that it refuses.
+    const std::byte message[] = {std::byte{9}};
+    for (int i = 0; i < 5; ++i)
+        CHECK(server.send(0, Channel::ordered, message) == SendResult::accepted);
+    exchange();
+    CHECK(server.send(0, Channel::ordered, message) == SendResult::refused);
+    CHECK(server.send(0, Channel::unordered, message) == SendResult::refused);
+    CHECK(server.send(0, Channel::unreliable, message) == SendResult::accepted);
+    for (int i = 0; i < 6; ++i)
+        exchange();
+    CHECK(server.send(0, Channel::ordered, message) == SendResult::accepted);
+    for (int i = 0; i < 3; ++i)
+        exchange();
+    CHECK(sink.ordered.size() == 9 + 6);
 }
 
 TEST_CASE("worlds/many_streams_in_turn") {
