@@ -94,7 +94,9 @@ enum class Admission : u8 { none, waiting, accepted };
 struct alignas(64) ClientState {
     explicit ClientState(Allocator a)
         : chunks(a), records(a), sections(a), sends(a), acks(a), unapplied(a), listed(a), priorities(a), lasting(a), masks(a), typed(a),
-          backlog{ItemQueue(a), ItemQueue(a)} {}
+          backlog{ItemQueue(a), ItemQueue(a)} {
+        THRONG_ASSERT(reinterpret_cast<std::byte*>(&lasting) - reinterpret_cast<std::byte*>(this) <= std::ptrdiff_t(hot_bytes));
+    }
     ClientState(ClientState&&) = default;
     ClientState& operator=(ClientState&&) = default;
 
