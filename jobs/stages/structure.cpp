@@ -98,6 +98,13 @@ void view_again(ServerState& state, Chunk& chunk) {
     state.any_view_change = true;
 }
 
+/// Whether the entity's Lasting is another than it was when it got its net id.
+bool lasting_differs(const ServerState& state, u32 entity_idx) {
+    const Slot& slot = state.slots[entity_idx];
+    const auto* lasting = state.layout.lasting_component >= 0 ? own_component<Lasting>(state, entity_idx) : nullptr;
+    return slot.lasting != (lasting != nullptr) || slot.from_start != (lasting && lasting->from_start);
+}
+
 /// Gives the entity's lane the owner that the entity got when its OwnedBy was set.
 void own_lane(ServerState& state, u32 entity_idx, u32 place) {
     Chunk& chunk = state.mirror.chunk(place / lane_count);
@@ -355,10 +362,9 @@ void bind(ServerState& state, u32 entity_idx, u64 entity_id) {
     slot.net_id = NetId::make(index, generation);
     slot.bound_tick = state.tick;
     if (state.layout.lasting_component >= 0) {
-        const ComponentId id = state.layout.components[state.layout.lasting_component].info->id;
-        const u32 dense = state.world.dense_index(entity_idx, id);
-        slot.lasting = dense != no_row;
-        slot.from_start = slot.lasting && static_cast<const Lasting*>(state.world.pool_of(id)->row(dense))->from_start;
+        const auto* lasting = own_component<Lasting>(state, entity_idx);
+        slot.lasting = lasting != nullptr;
+        slot.from_start = lasting && lasting->from_start;
     }
     ++state.entity_count;
     state.bound_now.push_back(entity_idx);
@@ -530,7 +536,7 @@ void resume(ServerState& state, u32 entity_idx) {
     if (state.world.entity_at(entity_idx).entity_id != slot.entity_id)
         return; // it ends in this tick
     if (const i32 c = state.layout.lasting_component;
-        c >= 0 && (slot.lasting != (own_component<Lasting>(state, entity_idx) != nullptr) || (state.paused[entity_idx].given >> c & 1)))
+        lasting_differs(state, entity_idx) || (c >= 0 && (state.paused[entity_idx].given >> c & 1)))
         return renew(state, entity_idx, slot.entity_id);
     if (state.relations.used()) {
         state.relations.add(entity_idx, slot.entity_id);
@@ -736,7 +742,7 @@ void compare_anew(ServerState& state, ComponentId replicated) {
             resume(state, i);
             continue;
         }
-        if (state.layout.lasting_component >= 0 && slot.lasting != (own_component<Lasting>(state, i) != nullptr)) {
+        if (lasting_differs(state, i)) {
             renew(state, i, slot.entity_id);
             continue;
         }

@@ -2,6 +2,7 @@
 #include "src/server/state.hpp"
 #include "tests/support/replication_world.hpp"
 #include <doctest/doctest.h>
+#include <vector>
 
 using namespace throng;
 using namespace throng_test;
@@ -48,6 +49,31 @@ struct Net : ReplicationWorld {
 } // namespace
 
 TEST_SUITE("server") {
+    TEST_CASE("paused: one without a lane that goes on with another Lasting is shown by that one") {
+        Net net({.chunks_max = 1, .heartbeat_ticks = 0});
+        std::vector<Entity> others;
+        for (int i = 0; i < 64; ++i)
+            others.push_back(net.spawn());
+        net.settle();
+        const Entity e = net.world.spawn(Place{1, 0}, Health{99, false}, Lasting{.from_start = true}, Replicated{});
+        net.settle();
+        REQUIRE_FALSE(net.server.net_id(e)); // no room
+        net.world.remove<Replicated>(e);
+        net.server.view(net.peer.id).hide(e);
+        net.step();
+        net.world.remove<Lasting>(e);
+        net.world.add<Lasting>(e, Lasting{.from_start = false});
+        net.world.destroy(others[0]);
+        net.world.add<Replicated>(e);
+        net.settle();
+        REQUIRE(net.server.net_id(e));
+        CHECK_FALSE(net.server.visible(net.peer.id, e));
+        net.peer.world->each<Health>([](const Health& health) { CHECK(health.hp == 1); });
+        net.server.view(net.peer.id).show(e);
+        net.settle();
+        CHECK(net.hp(e) == 99);
+    }
+
     TEST_CASE("paused: one that goes on, is paused again and ends in one tick stays with those that have it") {
         Net net;
         const Entity e = net.spawn(7), unseen = net.spawn(8);
