@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <vector>
@@ -85,18 +86,34 @@ void print(const scenarios::Run& run) {
     std::fflush(stdout);
 }
 
-/// Compares with the hash in a file, or writes the file. False on a difference.
-bool check_hash(const std::string& path, const scenarios::Run& run) {
-    std::ifstream file(path);
-    std::string expected;
-    if (!(file >> expected)) {
-        if (!scenarios::write_file(path, run.output_hash + "\n"))
-            refuse("cannot write " + path);
+std::string contents(const std::string& path) {
+    std::error_code ignored;
+    std::ifstream file(path, std::ios::binary);
+    if (!file || std::filesystem::is_directory(path, ignored)) // one can be opened, but not read
+        refuse("cannot read " + path);
+    return std::string((std::istreambuf_iterator<char>(file)), {});
+}
+
+/// The output hash in a file; empty if there is no such file. Asked for before the run, so that a bad file is refused at once.
+std::string stored_hash(const std::string& path) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored))
+        return {};
+    std::string text = contents(path);
+    text.erase(text.find_last_not_of(" \r\n") + 1);
+    if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+        refuse(path + ": not an output hash (32 hexadecimal digits)");
+    return text;
+}
+
+/// Compares with the stored hash, or writes the file. False on a difference.
+bool check_hash(const std::string& path, const std::string& stored, const scenarios::Run& run) {
+    if (stored.empty() && !scenarios::write_file(path, run.output_hash + "\n"))
+        refuse("cannot write " + path);
+    if (stored.empty() || stored == run.output_hash)
         return true;
-    }
-    if (expected == run.output_hash)
-        return true;
-    std::fprintf(stderr, "output_hash: %s, expected %s\n", run.output_hash.c_str(), expected.c_str());
+    std::fprintf(stderr, "throng_bench: %s: output_hash is %s, and %s says %s\n", run.scenario.c_str(), run.output_hash.c_str(),
+                 path.c_str(), stored.c_str());
     return false;
 }
 
@@ -175,6 +192,10 @@ int main(int argc, char** argv) {
         else
             refuse("unknown option \"" + option + "\" (--help lists them)");
     }
+    options.hash = !hash.empty();
+    if (options.hash && (bench::is_ecs_scenario(scenario) || options.engine != "throng"))
+        refuse("--hash is of what the engine throng sends");
+    const std::string stored = options.hash ? stored_hash(hash) : "";
     if (bench::is_ecs_scenario(scenario)) {
         std::vector<scenarios::Run> runs = bench::run_ecs(options, scenario, filter);
         if (runs.empty())
@@ -191,16 +212,12 @@ int main(int argc, char** argv) {
     options.executor = !executor.empty() ? executor : options.workers > 1 ? "tbb" : "serial";
     if (options.executor == "serial" && options.workers > 1)
         refuse("the serial executor has one worker");
-    options.hash = !hash.empty();
     options.traces = scenarios::traces_directory(options.traces, THRONG_SOURCE_ROOT);
-    const bool own_dictionary = dictionary_path.empty() && options.scenario->source == scenarios::Source::synthetic;
-    if (own_dictionary)
-        dictionary_path = THRONG_SOURCE_ROOT "/bench/data/motion.zdict";
+    const std::string own_dictionary = THRONG_SOURCE_ROOT "/bench/data/motion.zdict";
+    if (dictionary_path.empty() && options.scenario->source == scenarios::Source::synthetic && std::ifstream(own_dictionary))
+        dictionary_path = own_dictionary;
     if (!dictionary_path.empty() && dictionary_path != "none") {
-        std::ifstream file(dictionary_path, std::ios::binary);
-        if (!file && !own_dictionary)
-            refuse("cannot read " + dictionary_path);
-        const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+        const std::string bytes = contents(dictionary_path);
         dictionary.resize(bytes.size());
         std::memcpy(dictionary.data(), bytes.data(), bytes.size());
         options.dictionary = dictionary;
@@ -219,7 +236,7 @@ int main(int argc, char** argv) {
         print(run);
     }
     write_outputs(runs, json, csv);
-    if (options.hash && !check_hash(hash, runs[0]))
+    if (options.hash && !check_hash(hash, stored, runs[0]))
         failed = true;
     return failed ? 1 : 0;
 }

@@ -98,7 +98,7 @@ private:
     struct Window {
         throng::TickReport sum;      // of counts and stage times
         std::vector<double> tick_ns; // busiest worker
-        u64 ticks = 0, allocations = 0, instructions = 0;
+        u64 ticks = 0, allocations = 0, instructions = 0, encoded_bits = 0;
         double client_ns = 0, pairs = 0;
     };
     void add(Window& window, const throng::TickReport& report) const;
@@ -224,6 +224,8 @@ void ThrongEngine::add(Window& window, const throng::TickReport& r) const {
     s.keys += r.keys;
     s.encodes += r.encodes;
     s.client_bytes_max = std::max(s.client_bytes_max, r.client_bytes_max);
+    for (const throng::ComponentCost& cost : server_->state().component_costs)
+        window.encoded_bits += cost.bits;
 }
 
 scenarios::Run ThrongEngine::figures(const Window& w) const {
@@ -252,6 +254,7 @@ scenarios::Run ThrongEngine::figures(const Window& w) const {
     run.set("tick_ms_max", scenarios::percentile(w.tick_ns, 1) / 1e6);
     run.set("encodes", static_cast<double>(s.encodes) / ticks);
     run.set("distinct_keys", static_cast<double>(s.keys) / ticks);
+    run.set("encoded_bytes", static_cast<double>(w.encoded_bits) / 8 / ticks);
     if (s.payload_bytes) {
         run.set("shared_share", static_cast<double>(s.shared_bytes) / static_cast<double>(s.payload_bytes));
         run.set("zstd_share", static_cast<double>(s.zstd_bytes) / static_cast<double>(s.payload_bytes));
