@@ -7,6 +7,8 @@
 #include <cstring>
 #include <iterator>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 using namespace throng;
 using namespace throng_sim;
@@ -23,7 +25,8 @@ Runs random worlds over bad networks, one per seed, lets them heal, and checks t
   --trace            tell what happens (with --seed)
   --executor KIND    serial (default), threads, tbb
   --workers N        of threads and tbb (default 2)
-  --same-bytes N     run every Nth seed again with the threads executor and compare all bytes sent (default 0: never)
+  --same-bytes N     run every Nth seed again with each executor (serial, and threads and tbb with 1, 2 and 4 workers) and compare
+                     all bytes sent (default 0: never); without tbb if THRONG_NO_TBB is set
   --ticks N          of the fault phase (default 120)
   --sabotage KIND    damage a client at the end: value, ghost, missing, reference, stale; must fail with that name
   --bug NAME         switch on a defect (only in builds with -Dseeded_bugs=true; "list" lists them); a seed must fail
@@ -149,6 +152,23 @@ void on_assert(const char* expression, const char* file, int line) {
     throw std::runtime_error(std::string("assertion ") + expression + " at " + (slash ? slash + 1 : file) + ":" + std::to_string(line));
 }
 
+/// The executors that must all send the same bytes.
+struct Variant {
+    const char* kind;
+    u32 workers;
+    ExecutorHandle executor;
+};
+std::vector<Variant> make_variants() {
+    std::vector<Variant> out;
+    out.push_back({"serial", 1, make_serial_executor()});
+    for (const u32 workers : {1u, 2u, 4u}) {
+        out.push_back({"threads", workers, make_threads_executor(workers)});
+        if (!std::getenv("THRONG_NO_TBB"))
+            out.push_back({"tbb", workers, make_tbb_executor(workers)});
+    }
+    return out;
+}
+
 Outcome run_seed(const Protocol& protocol, u64 seed, const Options& options) {
     Outcome outcome;
     try {
@@ -157,6 +177,18 @@ Outcome run_seed(const Protocol& protocol, u64 seed, const Options& options) {
         outcome.failure = error.what();
     }
     return outcome;
+}
+
+/// What is wrong with one of the variants: it fails, or sends other bytes than `first`.
+std::string different(const Protocol& protocol, u64 seed, Options options, const Outcome& first, const std::vector<Variant>& variants) {
+    for (const Variant& variant : variants) {
+        options.executor = variant.executor.get();
+        const Outcome again = run_seed(protocol, seed, options);
+        if (!again.failure.empty() || again.output != first.output)
+            return (again.failure.empty() ? "other bytes were sent" : again.failure) + " with the executor " + variant.kind + ", " +
+                   std::to_string(variant.workers) + " workers";
+    }
+    return {};
 }
 
 } // namespace
@@ -170,8 +202,8 @@ int main(int count, char** values) {
     set_assert_handler(on_assert);
     const auto protocol = make_protocol(Build{});
     const ExecutorHandle executor = make_executor(arguments);
-    const ExecutorHandle other = make_threads_executor(arguments.same_bytes ? 3 : 1);
-    u64 failures = 0, messages = 0, checks = 0, compared = 0, unapplied = 0, lost = 0, hashes = 0, malformed = 0, limit_drops = 0;
+    const std::vector<Variant> variants = arguments.same_bytes ? make_variants() : std::vector<Variant>{};
+    u64 same = 0, failures = 0, messages = 0, checks = 0, compared = 0, unapplied = 0, lost = 0, hashes = 0, malformed = 0, limit_drops = 0;
     u32 heal_max = 0;
     Tally tally;
     for (u64 seed = arguments.first; seed != arguments.first + arguments.count; ++seed) {
@@ -179,12 +211,8 @@ int main(int count, char** values) {
         options.executor = executor.get();
         Outcome outcome = run_seed(*protocol, seed, options);
         if (outcome.failure.empty() && arguments.same_bytes && seed % arguments.same_bytes == 0) {
-            options.executor = other.get();
-            const Outcome again = run_seed(*protocol, seed, options);
-            if (again.failure.empty() && again.output != outcome.output)
-                outcome.failure = "other bytes were sent with 3 workers";
-            else
-                outcome.failure = again.failure;
+            outcome.failure = different(*protocol, seed, options, outcome, variants);
+            ++same;
         }
         tally += outcome.tally;
         messages += outcome.messages;
@@ -200,11 +228,11 @@ int main(int count, char** values) {
             continue;
         ++failures;
         if (failures <= 10)
-            std::printf("FAILED seed %llu: %s\n    repeat: %s --seed %llu --executor %s --workers %u --ticks %u --trace%s%s%s%s\n",
+            std::printf("FAILED seed %llu: %s\n    repeat: %s --seed %llu --executor %s --workers %u --ticks %u --trace%s%s%s%s%s\n",
                         static_cast<unsigned long long>(seed), outcome.failure.c_str(), values[0], static_cast<unsigned long long>(seed),
                         arguments.executor.c_str(), arguments.workers, arguments.options.fault_ticks,
                         arguments.sabotage.empty() ? "" : " --sabotage ", arguments.sabotage.c_str(),
-                        arguments.bug.empty() ? "" : " --bug ", arguments.bug.c_str());
+                        arguments.bug.empty() ? "" : " --bug ", arguments.bug.c_str(), arguments.same_bytes ? " --same-bytes 1" : "");
         std::fflush(stdout);
         if (!arguments.bug.empty())
             break; // one is enough
@@ -216,6 +244,8 @@ int main(int count, char** values) {
                 static_cast<unsigned long long>(unapplied), static_cast<unsigned long long>(checks),
                 static_cast<unsigned long long>(compared), static_cast<unsigned long long>(hashes),
                 static_cast<unsigned long long>(malformed), static_cast<unsigned long long>(limit_drops), heal_max);
+    if (!variants.empty())
+        std::printf("%llu seeds with %zu executors each\n", static_cast<unsigned long long>(same), variants.size());
     for (u32 i = 0; i < happening_count; ++i)
         std::printf("%s%llu %s%s", i ? ", " : "", static_cast<unsigned long long>(tally.of[i]), happening_names[i],
                     i + 1 < happening_count ? "" : "\n");
