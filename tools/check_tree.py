@@ -6,7 +6,8 @@
 Rules (the names in the output):
   upward-include   a module includes one that stands above it or beside it (table MODULES below)
   unknown-module   a folder or public header that the tables below do not place
-  unlisted         a source, public header or script that no meson.build names; a private header nobody includes
+  unlisted         a source, public header or script (.py, .sh, or whatever begins with #!) that no meson.build names; a private header
+                   nobody includes
   tbb              a TBB include outside jobs/executors (tests of it and of the guide may make a host's arena)
   heavy-header     a public header that is over 45,000 lines after the preprocessor
   heavy-include    a public header that includes <memory>, <functional>, <chrono>, <memory_resource> or <atomic>
@@ -119,6 +120,9 @@ class Tree:
                 self.text[path] = file.read().decode('utf-8', errors='surrogateescape')
         return self.text[path]
 
+    def is_script(self, path):
+        return path.endswith(SCRIPTS) or (not path.endswith(CODE) and self.read(path).startswith('#!'))
+
     def report(self, rule, path, line, message):
         self.findings.append('%s:%d: %s: %s' % (path, line, rule, message))
 
@@ -169,8 +173,9 @@ class Tree:
     def check_listed(self, included):
         named = set()
         for build in self.files:
-            if build.endswith(('meson.build', 'CMakeLists.txt')):
-                for name in re.findall(r'[\w./-]+\.(?:cpp|hpp|py)\b', self.read(build)):
+            words = r"'([\w./-]+)'" if build.endswith('meson.build') else r'[\w./-]+' if build.endswith('CMakeLists.txt') else None
+            if words:
+                for name in re.findall(words, re.sub(r'#.*', '', self.read(build))):
                     named.add(os.path.normpath(os.path.join(os.path.dirname(build), name)))
         for path in self.files:
             if not path.startswith(TOP):
@@ -178,21 +183,21 @@ class Tree:
             if path.endswith(('.hpp', '.inl', '.h')) and not path.startswith('include/'):
                 if path not in included:
                     self.report('unlisted', path, 1, 'nobody includes this header')
-            elif path.endswith(('.cpp', '.hpp', '.py')) and path not in named:
+            elif path not in named and (path.endswith(('.cpp', '.hpp')) or self.is_script(path)):
                 self.report('unlisted', path, 1, 'no meson.build names this file')
 
     def check_text(self):
         for path in self.files:
             base = os.path.basename(path)
-            script = '.' not in base and path.startswith(('tools/', '.ci/'))
-            if not (path.endswith(TEXT) or script) or base == 'LICENSE':
-                continue
             if path.startswith(('tests/golden/', 'tests/fuzz/corpus/', 'bench/results/', 'bench/traces/')) and not path.endswith(CODE):
+                continue
+            script = self.is_script(path)
+            if not (path.endswith(TEXT) or script) or base == 'LICENSE':
                 continue
             text = self.read(path)
             code = path.endswith(CODE)
             for number, line in enumerate(text.split('\n'), 1):
-                if len(line) > COLUMNS_MAX and (code or script or path.endswith(SCRIPTS + ('.build',))):
+                if len(line) > COLUMNS_MAX and (code or script or path.endswith('.build')):
                     self.report('long-line', path, number, '%d columns' % len(line))
                 if not line.isascii():
                     self.report('ascii', path, number, 'a character outside ASCII')

@@ -23,8 +23,11 @@ GOOD = {
     'src/transport/udp_socket.cpp': 'auto now = std::chrono::steady_clock::now();\n',
     'jobs/executors/meson.build': "sources += files('tbb.cpp')\n",
     'jobs/executors/tbb.cpp': '#include <tbb/parallel_for.h>\n',
-    'tools/meson.build': "test('x', find_program('check.py'))\n",
+    'tools/meson.build': "test('x', find_program('check.py'))\nfiles('demo', 'setup.sh')\n",
     'tools/check.py': 'print(1)\n',
+    'tools/demo': '#!/bin/bash\n',
+    'tools/setup.sh': 'name=value\n',
+    'bench/data/words': 'not a script\n',
 }
 
 # (rule that must fire, file it must name, files to add or replace)
@@ -50,6 +53,10 @@ BAD = [
     ('unlisted', 'bench/b.cpp', {'bench/b.cpp': 'int main() {}\n'}),
     ('unlisted', 'tests/base/t.cpp', {'tests/base/t.cpp': '\n', 'tests/base/meson.build': "files('other_t.cpp')\n"}),
     ('unlisted', 'tools/forgotten.py', {'tools/forgotten.py': '\n'}),
+    ('unlisted', 'tools/forgotten.sh', {'tools/forgotten.sh': '\n'}),
+    ('unlisted', 'tools/test', {'tools/test': '#!/bin/bash\n'}), # test() is no name of it
+    ('unlisted', 'bench/peers/run', {'bench/peers/run': '#!/bin/bash\n', 'bench/peers/meson.build': "# files('run')\n"}),
+    ('unlisted', 'tools/forgotten.pl', {'tools/forgotten.pl': '#!/usr/bin/perl\n'}),
     ('tbb', 'src/server/server.cpp', {'src/server/server.cpp': '#include <tbb/task_arena.h>\n'}),
     ('tbb', 'bench/b.cpp', {'bench/b.cpp': '#include <oneapi/tbb/parallel_for.h>\n', 'bench/meson.build': "files('b.cpp')\n"}),
     ('heavy-header', 'include/throng/base.hpp', {'include/throng/base.hpp': '#pragma once\n' + 'int declared();\n' * 46000}),
@@ -57,7 +64,7 @@ BAD = [
     ('heavy-include', 'include/throng/base.hpp', {'include/throng/base.hpp': '#pragma once\n#include <functional>\n'}),
     ('pragma-once', 'src/wire/bits.hpp', {'src/wire/bits.hpp': 'int x;\n'}),
     ('long-line', 'src/base/base.cpp', {'src/base/base.cpp': 'int x; ' + ' ' * 134 + '\n'}),
-    ('long-line', 'tools/test', {'tools/test': '#!/bin/bash\n# ' + 'x' * 140 + '\n'}),
+    ('long-line', 'tools/demo', {'tools/demo': '#!/bin/bash\n# ' + 'x' * 140 + '\n'}),
     ('ascii', 'src/base/base.cpp', {'src/base/base.cpp': '// \u00b5s\n'}),
     ('ascii', 'docs/guide.md', {'docs/guide.md': 'a dash \u2014 here\n'}),
     ('banned', 'src/base/base.cpp', {'src/base/base.cpp': 'std::shared_ptr<int> x;\n'}),
