@@ -26,6 +26,8 @@ matters for integers; "velocity_column" counts the columns of all components. "m
 Further keys: "hashes": true means that acks carry real
 state hashes, to be checked; "zstd_version" is that of the recorder. Every other line is one message in the order of delivery:
   {"client": 0, "zstd": false, "message": "<hex>"}
+or tells the protocol of a client that does not agree with the server's, and what the client says about that:
+  {"client": 1, "own_table": "<hex>", "problem": "tick_hz: 20 there, 30 here"}
 "client" (default 0) tells connections apart; "zstd" (default false) marks messages whose bytes depend on the version of zstd. A
 delta's baseline is what earlier messages of the same client left: the newest state of each lane that was carried at or before the
 baseline tick. Messages that were lost are left out. The state hash in an ack must be that of the state decoded up to its tick.
@@ -36,7 +38,7 @@ import sys
 
 from wire_body import (Bad, Has, Noise, Protocol, RAW_BYTES_MAX, Section, decode_body, encode_body, need, prediction_of, read_varint,
                        signed, write_varint)
-from wire_table import check_table
+from wire_table import Table, check_table, what_differs
 from wire_typed import check_bundle
 from xxh3 import xxh3, xxh3_128
 
@@ -211,7 +213,66 @@ def check_ack(protocol, client, message, counts):
     counts["unapplied"] += unapplied
 
 
-def check_message(protocol, clients, line, counts):
+REASONS = {1: "protocol", 2: "full", 3: "unauthorized"}
+
+
+class Greeting:
+    """How a client comes to join, or does not."""
+
+    def __init__(self):
+        self.own = self.problem = None  # the table of its protocol, where it is told; what it says differs
+        self.version = self.hash = None  # of its last hello
+        self.told = None  # the table
+        self.over = None  # joined or rejected
+
+    def own_table(self, line):
+        self.own, self.problem = bytes.fromhex(line["own_table"]), line["problem"]
+        need(Table(self.own).write() == self.own, "re-encoded table differs")
+
+    def hello(self, message, counts):
+        version = int.from_bytes(message[1:5], "little")
+        self.version, self.over = version, None
+        if version == 1: # what others say is not known
+            need(21 <= len(message) <= 21 + 1024, "hello of another size")
+            self.hash = message[5:21]
+            need(self.own is None or self.hash == hash_of(self.own), "the hash of a hello is not that of the client's protocol")
+        counts["hellos"] += 1
+
+    def table(self, table, counts):
+        self.told = table
+        if self.own:
+            what = what_differs(table, self.own)
+            need(what == self.problem, "the client says '%s' differs, and it is '%s'" % (self.problem, what))
+            counts["differences"] += 1
+
+    def welcome(self, message):
+        need(self.version == 1 and self.hash == message[1:17], "a welcome that no hello has asked for")
+        need(self.over is None, "a second answer to a hello")
+        self.over = "joined"
+
+    def reject(self, message, counts):
+        need(2 <= len(message) <= 202 and message[1] in REASONS, "reject reason")
+        reason, text = REASONS[message[1]], message[2:].decode()
+        need(bytes([3, message[1]]) + text.encode() == message, "re-encoded reject differs")
+        need(self.over is None, "a second answer to a hello")
+        if reason == "protocol" and self.version == 1:
+            need(self.told is None or self.hash != hash_of(self.told), "rejected for its protocol, and has the server's")
+        if self.own:
+            need(reason == "protocol" and self.told is not None, "another protocol, and no table has been told")
+        self.over = "rejected"
+        counts["rejects"] += 1
+        counts["reject_" + ("version" if reason == "protocol" and self.version not in (None, 1) else reason)] += 1
+
+
+def hash_of(table):
+    return b"".join(half.to_bytes(8, "little") for half in xxh3_128(table))
+
+
+def check_message(protocol, clients, greetings, line, counts):
+    greeting = greetings.setdefault(line.get("client", 0), Greeting())
+    if "own_table" in line:
+        greeting.own_table(line)
+        return
     message = bytes.fromhex(line["message"])
     need(len(message) > 0, "empty message")
     kind = message[0] & 0x7F
@@ -219,6 +280,8 @@ def check_message(protocol, clients, line, counts):
     number = line.get("client", 0)
     if kind & ~0x40 in (4, 7):
         kind &= ~0x40
+    if kind in (2, 4, 7, 8):
+        need(greeting.over != "rejected", "said to a client that was turned away")
     if kind == 4:
         check_state(protocol, clients[number], message, counts)
         return
@@ -230,20 +293,21 @@ def check_message(protocol, clients, line, counts):
         return
     need(message[0] < 0x80, "unknown kind")
     if kind == 1:
-        need(21 <= len(message) <= 21 + 1024, "hello of another size")
-        need(int.from_bytes(message[1:5], "little") == 1, "another wire format")
+        greeting.hello(message, counts)
     elif kind == 2:
         need(len(message) == 27, "welcome of another size")
         need(int.from_bytes(message[23:27], "little") == protocol.cell_steps, "another cell edge")
         told = clients[number].hash if number in clients else None
         need(told in (None, message[1:17]), "the table has another hash than the welcome")
+        greeting.welcome(message)
         clients[number] = Client()
     elif kind == 3:
-        need(2 <= len(message) <= 202 and message[1] in (1, 2, 3), "reject reason")
+        greeting.reject(message, counts)
     elif kind == 8:
         check_table(protocol.header, message[1:])
         clients[number] = Client()
-        clients[number].hash = b"".join(half.to_bytes(8, "little") for half in xxh3_128(message[1:]))
+        clients[number].hash = hash_of(message[1:])
+        greeting.table(message[1:], counts)
         counts["tables"] += 1
     elif kind == 5:
         check_ack(protocol, clients[number], message, counts)
@@ -253,17 +317,18 @@ def check_message(protocol, clients, line, counts):
 
 COUNTED = ("messages", "full", "delta", "lanes", "zstd", "opaque", "gone", "references", "extrapolated", "ages", "late", "heartbeats",
            "acks", "unapplied", "hashes", "bundles", "typed", "typed_references", "typed_ticks", "rests", "before_join",
-           "ends", "tables", "userdata", "ops", "kept")
+           "ends", "tables", "userdata", "ops", "kept", "hellos", "differences", "rejects", "reject_protocol", "reject_version",
+           "reject_full", "reject_unauthorized")
 
 
 def check(lines, name, shows=()):
     header = json.loads(lines[0])
     need(header.get("throng_golden") == 1, "not a golden file")
-    protocol, clients = Protocol(header), {}
+    protocol, clients, greetings = Protocol(header), {}, {}
     counts = dict.fromkeys(COUNTED, 0)
     for number, text in enumerate(lines[1:], 2):
         try:
-            check_message(protocol, clients, json.loads(text), counts)
+            check_message(protocol, clients, greetings, json.loads(text), counts)
         except (Bad, IndexError, KeyError) as error:
             raise Bad("%s:%d: %s" % (name, number, error if isinstance(error, Bad) else repr(error))) from error
     need(counts["messages"] > 0, "%s: no messages" % name)

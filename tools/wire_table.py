@@ -143,6 +143,54 @@ def described(header):
             for component in header["components"] for c in component["columns"]]
 
 
+def own_field(own, theirs, index):
+    """The one of `own` that stands for field `index` of `theirs`, or None."""
+    name = theirs[index]["name"]
+    named = [field for field in own if field["name"] == name]
+    if name and named:
+        return named[0]
+    if index >= len(own) or (name and own[index]["name"]):
+        return None
+    return None if own[index]["name"] in [field["name"] for field in theirs if field["name"]] else own[index]
+
+
+def what_differs(told, own):
+    """What a client of the protocol `own` cannot read of a server that tells the table `told`, in words; None: it can."""
+    theirs, own = Table(told), Table(own)
+    for name in ("version", "tick_hz"):
+        there, here = getattr(theirs, name), getattr(own, name)
+        if there != here:
+            return "%s: %u there, %u here" % (name.replace("version", "wire format version"), there, here)
+    if theirs.dictionary_hash != own.dictionary_hash:
+        return "dictionary: another one"
+    if theirs.custom_hash != own.custom_hash:
+        return "custom data: other"
+
+    def differing_field(kind, name, fields, own_fields):
+        for index, field in enumerate(fields):
+            known = own_field(own_fields, fields, index)
+            if known and (known["kind"] != field["kind"] or known.get("type") != field.get("type")):
+                shown = known["name"].decode() or str(index)
+                return '%s "%s", field "%s": another kind or type' % (kind, name.decode(), shown)
+        return None
+
+    for name, opaque, fields in theirs.components:
+        for _, own_opaque, own_fields in [component for component in own.components if component[0] == name]:
+            if (opaque > 0) != (own_opaque > 0):
+                return 'component "%s": opaque on one side only' % name.decode()
+            if opaque >= DIFFS > own_opaque:
+                return 'component "%s": without diffs here' % name.decode()
+            if (what := differing_field("component", name, fields, own_fields)):
+                return what
+    for name, flags, _, fields, _ in theirs.messages:
+        for _, own_flags, _, own_fields, _ in [message for message in own.messages if message[0] == name]:
+            if flags != own_flags:
+                return 'message "%s": another channel, route, option or rest' % name.decode()
+            if (what := differing_field("message", name, fields, own_fields)):
+                return what
+    return None
+
+
 def check_table(header, data):
     table = Table(data)
     need(table.write() == data, "re-encoded table differs")

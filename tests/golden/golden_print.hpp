@@ -65,6 +65,16 @@ inline void print_delivered(const TraceRecord& record, const char* more = "") {
     std::printf("\"}\n");
 }
 
+/// A line of a session: the protocol of a client that is turned away, and what the client says is the matter.
+inline void print_own_table(ClientId client, Bytes table, const char* problem) {
+    std::printf("{\"client\": %u, \"own_table\": \"", client);
+    print_hex(table);
+    std::printf("\", \"problem\": \"");
+    for (const char* c = problem; *c; ++c)
+        std::printf(*c == '"' ? "\\%c" : "%c", *c);
+    std::printf("\"}\n");
+}
+
 inline void print_messages(const MessageTable& table) {
     std::printf(", \"messages\": [");
     for (const MessageLayout& message : table.layouts) {
