@@ -27,7 +27,8 @@ namespace throng {
 struct MultiplexerConfig {
     u32 worlds_max = 16; // 1..256; worlds are numbered from 0
     // Staged for one client of one world, until the flush; beyond these the world's backend refuses. Memory is kept at the most there was.
-    u32 unreliable_bytes_max = 256u << 10;
+    u32 unreliable_bytes_max = 256u << 10; // after a flush of which the backend refused some: no more messages than it took, and a few more
+                                           // (one, or an eighth) each time that all of so many went
     u32 reliable_bytes_max = 1u << 20;     // what the backend refuses of them stays, in order, and until it has taken that the world's
                                            // backend refuses, too
     u32 inbox_bytes_max = 1u << 20;        // arrived from one client for one world, or for one client, and not polled yet; beyond it

@@ -105,6 +105,7 @@ void ClientMultiplexer::Impl::open_stream(WorldBackend& world) {
     world.stream = static_cast<u8>(next_stream);
     world.open = true;
     world.heard = false;
+    world.staged.reserve();
     ++world.session;
     world.session += world.session == 0; // 0 is none
     ++open_count;

@@ -79,6 +79,10 @@ public:
             grow(needed);
         return data_ + size_ + head_bytes;
     }
+    void reserve(u32 bytes) {
+        if (bytes > capacity_)
+            grow(bytes);
+    }
     /// The message in the room is complete.
     void put(Channel channel, u32 bytes) {
         const Head head{bytes, channel};
@@ -127,10 +131,14 @@ class Staged {
 public:
     explicit Staged(const Allocator& allocator) : unreliable_(allocator), reliable_(allocator) {}
     bool empty() const { return unreliable_.empty() && reliable_.empty(); }
+    /// Room for the first messages, so that what is said later of a world that rests takes none.
+    void reserve() { unreliable_.reserve(first_bytes); }
     void release() {
         unreliable_.release();
         reliable_.release();
         behind_ = false;
+        count_ = 0;
+        window_ = no_window;
     }
     SendResult send(const MultiplexerConfig& config, u8 stream, Channel channel, Bytes message) {
         const u32 bytes = static_cast<u32>(message.size());
@@ -139,21 +147,29 @@ public:
             return SendResult::refused;
         if (bytes > 0)
             std::memcpy(room.data(), message.data(), bytes);
-        queue_of(channel).put(channel, 1 + bytes);
+        if (channel == Channel::unreliable)
+            put_unreliable(bytes);
+        else
+            reliable_.put(channel, 1 + bytes);
         return SendResult::accepted;
     }
     /// Null data: a limit.
     std::span<std::byte> room_for(const MultiplexerConfig& config, u8 stream, Channel channel, u32 bytes) {
-        ByteQueue& queue = queue_of(channel);
-        const u32 limit = channel == Channel::unreliable ? config.unreliable_bytes_max : config.reliable_bytes_max;
-        if (queue.size() > limit || bytes > limit - queue.size() || (behind_ && channel != Channel::unreliable))
+        const bool unreliable = channel == Channel::unreliable;
+        ByteQueue& queue = unreliable ? unreliable_ : reliable_;
+        const u32 limit = unreliable ? config.unreliable_bytes_max : config.reliable_bytes_max;
+        if (queue.size() > limit || bytes > limit - queue.size() || (unreliable ? count_ >= window_ : behind_))
             return {};
         std::byte* const room = queue.room(1 + bytes);
         *room = static_cast<std::byte>(stream);
         return {room + 1, bytes};
     }
-    void put_unreliable(u32 bytes) { unreliable_.put(Channel::unreliable, 1 + bytes); }
-    /// Gives all to `send(channel, bytes)`. What it refuses stays if it is reliable, and what is behind it. Returns how many were dropped.
+    void put_unreliable(u32 bytes) {
+        unreliable_.put(Channel::unreliable, 1 + bytes);
+        ++count_;
+    }
+    /// Gives all to `send(channel, bytes)`. What it refuses stays if it is reliable, and what is behind it. Returns how many were dropped:
+    /// from then on no more are staged than were taken, and one more (of many an eighth) each time that all of so many were.
     template <class Send>
     u32 forward(Send&& send) {
         u32 dropped = 0;
@@ -163,13 +179,20 @@ public:
             dropped += send(channel, message) != SendResult::accepted;
             return true;
         });
+        if (dropped > 0)
+            window_ = count_ > dropped ? count_ - dropped : 1;
+        else if (count_ == window_)
+            window_ += 1 + window_ / 8;
+        count_ = 0;
         return dropped;
     }
 
 private:
-    ByteQueue& queue_of(Channel channel) { return channel == Channel::unreliable ? unreliable_ : reliable_; }
+    static constexpr u32 no_window = ~0u;
     ByteQueue unreliable_, reliable_;
-    bool behind_ = false; // the backend has refused some of reliable_: until it has taken that, the world shall know
+    bool behind_ = false;    // the backend has refused some of reliable_: until it has taken that, the world shall know
+    u32 count_ = 0;          // messages in unreliable_
+    u32 window_ = no_window; // how many of them the backend is thought to take
 };
 
 /// What has arrived for one world, in order.

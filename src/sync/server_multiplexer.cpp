@@ -228,6 +228,7 @@ void ServerMultiplexer::Impl::open_stream(ClientId id, const Control& control) {
     seat.stream = control.stream;
     seat.connection = id;
     seat.inbox_bytes = 0;
+    seat.staged.reserve();
     world.inbox.add(Inbox::Kind::connect, client);
     streams.push_back({control.stream, control.world, client});
     for (std::size_t i = streams.size() - 1; i > 0 && streams[i - 1].world > streams[i].world; --i)

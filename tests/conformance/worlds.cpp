@@ -559,6 +559,77 @@ TEST_CASE("worlds/backend_that_refuses") {
     for (int i = 0; i < 3; ++i)
         exchange();
     CHECK(sink.ordered.size() == 9 + 6);
+
+    // Nor are more unreliable ones taken than the backend took: one beyond that at times, to see whether it takes more by now.
+    const u64 refused = mux.stats().refused;
+    const auto taken = [&] {
+        int count = 0;
+        while (count < 100 && server.send(0, Channel::unreliable, message) == SendResult::accepted)
+            ++count;
+        exchange();
+        return count;
+    };
+    for (int i = 0; i < 6; ++i)
+        CHECK(taken() == 2 + i % 2);
+    CHECK(mux.stats().refused == refused + 3);
+    server.disconnect(0); // of the next stay nothing is known
+    exchange();
+    exchange();
+    REQUIRE(client_mux.join(0));
+    for (int i = 0; i < 3; ++i)
+        exchange();
+    CHECK(taken() == 100);
+}
+
+TEST_CASE("worlds/first_words_take_no_memory") {
+    // A client in a world may have nothing to say for long: then it must not cost memory.
+    struct Count {
+        u64 calls = 0;
+        Allocator allocator() {
+            return {
+                [](void* self, std::size_t bytes, std::size_t alignment) {
+                    ++static_cast<Count*>(self)->calls;
+                    return default_allocator().allocate(bytes, alignment);
+                },
+                [](void*, void* memory, std::size_t bytes, std::size_t alignment) { default_allocator().free(memory, bytes, alignment); },
+                this};
+        }
+    } at_server, at_client;
+    MultiplexerConfig config;
+    config.allocator = at_server.allocator();
+    LoopbackNetwork network{LoopbackConfig{}};
+    ServerMultiplexer mux(network.server(), config);
+    ServerBackend& server = mux.open(0);
+    config.allocator = at_client.allocator();
+    ClientMultiplexer client_mux(network.client(network.connect()), config);
+    ClientBackend& client = *client_mux.join(0);
+    struct Sink final : ServerBackendSink, ClientBackendSink {
+        void on_connect(ClientId) override {}
+        void on_disconnect(ClientId) override {}
+        void on_message(ClientId, Channel, Bytes) override {}
+        void on_connect() override {}
+        void on_disconnect() override {}
+        void on_message(Channel, Bytes) override {}
+    } sink;
+    TimeUs now = 0;
+    const auto exchange = [&] {
+        client_mux.flush(now);
+        now += 1000;
+        mux.poll(now);
+        server.poll(now, sink);
+        mux.flush(now);
+        client_mux.poll(now);
+        client.poll(now, sink);
+    };
+    for (int i = 0; i < 3; ++i)
+        exchange();
+    REQUIRE(mux.client(0, 0) == 0);
+    const u64 before[] = {at_server.calls, at_client.calls};
+    std::byte message[1000] = {};
+    CHECK(server.send(0, Channel::unreliable, message) == SendResult::accepted);
+    CHECK(client.send(Channel::unreliable, message) == SendResult::accepted);
+    CHECK(at_server.calls == before[0]);
+    CHECK(at_client.calls == before[1]);
 }
 
 TEST_CASE("worlds/many_streams_in_turn") {
