@@ -12,12 +12,13 @@ void Client::Impl::start_history(u32 record, Tick tick) {
     histories[record] = ConfirmHistory(tick);
 }
 
-/// Of a section that is applied. Lanes that are not open brought an older state: it has come all the same.
+/// Of a section that is applied. Lanes that are not open brought an older state: it has come all the same. Unless what is shown is older
+/// still: an entity that was to come to a lane which is another's by now has never been shown so.
 void Client::Impl::note_carried(const HeldChunk& chunk, const StagedSection& section, u64 open, Tick tick) {
     for (u64 m = section.lanes; m; m &= m - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(m));
         const u32 record = open >> lane & 1 ? chunk.record[lane] : index.find(section.occupants->net_id[lane]);
-        if (record == no_record || !index[record].entity)
+        if (record == no_record || !index[record].entity || tick_newer(tick, index[record].tick))
             continue;
         if (config.confirm_history)
             histories[record].confirm(tick);

@@ -130,6 +130,27 @@ TEST_SUITE("client") {
             CHECK(told.take() == Told::Carried{{id, 101 + 40 * i}});
         }
     }
+    TEST_CASE("confirm history: a late state that would be newer than what is shown has not come") {
+        ClientConfig config;
+        config.confirm_history = true;
+        Setup s(config, true, 100, make_protocol(true));
+        s.server.world[0][0] = unit(X, 1);
+        s.server.world[0][0].lasting = true;
+        (void)s.tick(101, {{0, bit(0)}});
+        s.server.world[0][0].hp = 2;
+        s.server.snapshot(180);
+        const auto late = s.server.message(180, {{0, bit(0), 101}});
+        (void)s.tick(181, {{0, 0, {}, bit(0)}}); // out of sight, as it was at 101
+        const Entity x = s.entity(X);
+        REQUIRE(s.client->frozen(x));
+        CHECK(s.receive(late) == Error::none);
+        CHECK(s.acked(static_cast<u16>(s.server.next_id - 2)));
+        CHECK(s.hp(X) == 1);
+        CHECK(s.client->confirmed_tick(x) == 101);
+        CHECK(s.client->confirmed(x, 101));
+        CHECK_FALSE(s.client->confirmed(x, 180));
+        CHECK(s.client->confirm_history(x)->newest() == 101);
+    }
     TEST_CASE("confirm history: none unless asked for; notifications do not need one") {
         Setup plain;
         Told told;

@@ -29,7 +29,7 @@ struct Link {
 struct Note {
     char text[32] = {};
 };
-enum : u32 { place_index, life_index, link_index, note_index, component_count };
+enum : u32 { place_index, life_index, link_index, note_index, lasting_index, component_count };
 inline constexpr u32 cell_steps = 10000; // of 1 cm
 
 inline u32 write_note(const void* component, std::span<std::byte> out) {
@@ -50,13 +50,16 @@ inline Error read_note(void* component, std::span<const std::byte> in) {
     return Error::none;
 }
 
-inline std::unique_ptr<Protocol> make_protocol() {
+/// Lasting is only in some.
+inline std::unique_ptr<Protocol> make_protocol(bool lasting = false) {
     auto protocol = std::make_unique<Protocol>();
     const Range map{-1000, 1000, 0.01};
     protocol->component<Place>("place").field(&Place::x, map).field(&Place::z, map).spatial(&Place::x, &Place::z);
     protocol->component<Life>("life").field(&Life::hp);
     protocol->component<Link>("link").field(&Link::target);
     protocol->opaque<Note>("note", 40, write_note, read_note);
+    if (lasting)
+        protocol->component<Lasting>("lasting");
     if (protocol->finish() != Error::none)
         std::abort();
     return protocol;
@@ -70,6 +73,7 @@ struct LaneValue {
     std::optional<NetId> link;
     std::optional<std::string> note;
     Tick note_changed = 0;
+    bool lasting = false;
     u8 counter[component_count] = {};
 };
 using Chunk = std::map<u32, LaneValue>; // by lane
@@ -159,6 +163,8 @@ public:
                 put(life_index, {*value.hp});
             if (value.link)
                 put(link_index, {static_cast<i64>(value.link->value)});
+            if (value.lasting)
+                put(lasting_index, {});
             if (value.note) {
                 put(note_index, {});
                 out.opaque.data[lane] = reinterpret_cast<const std::byte*>(value.note->data());
