@@ -66,9 +66,11 @@ void level_workers(ServerState& state) {
     level(state, &WorkerState::numbers);
     level(state, &WorkerState::merged);
     level(state, &WorkerState::withdrawn);
+    level(state, &WorkerState::waiting);
     level(state, &WorkerState::candidates);
     level(state, &WorkerState::message);
     level(state, &WorkerState::opaque);
+    level(state, &WorkerState::masked_rows);
     level(state, &WorkerState::ops);
     level(state, &WorkerState::lanes);
     level(state, &WorkerState::typed);

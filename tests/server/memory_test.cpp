@@ -2,6 +2,7 @@
 #include "src/memory/counted_allocator.hpp"
 #include "tests/support/journal.hpp"
 #include "tests/support/replication_world.hpp"
+#include <algorithm>
 #include <doctest/doctest.h>
 
 using namespace throng;
@@ -21,9 +22,68 @@ std::unique_ptr<Protocol> make_journal_protocol() {
     return protocol;
 }
 
+/// All work to one of its workers.
+class OneAtATime final : public Executor {
+public:
+    u32 worker_count() const override { return 3; }
+    void parallel_for(u32 count, u32 grain, RangeFn fn, void* context) override {
+        for (u32 begin = 0; begin < count; begin += std::min(grain, count - begin))
+            fn(context, begin, begin + std::min(grain, count - begin), worker);
+    }
+    u32 worker = 0;
+};
+
+struct Count {
+    u64 calls = 0;
+    Allocator allocator() {
+        return {[](void* self, std::size_t bytes, std::size_t alignment) {
+                    ++static_cast<Count*>(self)->calls;
+                    return default_allocator().allocate(bytes, alignment);
+                },
+                [](void*, void* memory, std::size_t bytes, std::size_t alignment) { default_allocator().free(memory, bytes, alignment); },
+                this};
+    }
+};
+
 } // namespace
 
 TEST_SUITE("server") {
+    TEST_CASE("memory: a worker that comes late has room for what others have needed") {
+        OneAtATime executor;
+        Count count;
+        ReplicationWorld net({.executor = &executor, .allocator = count.allocator()});
+        const auto& peer = net.connect();
+        net.connect();
+        net.steps(5);
+        for (const auto& each : net.peers) {
+            REQUIRE(net.server.joined(each->id));
+            net.server.view(each->id).look_at(0, 0, {.radius = 60});
+        }
+        std::vector<Entity> all;
+        for (int i = 0; i < 100; ++i) {
+            all.push_back(net.world.spawn(Place{static_cast<float>(i % 10), 0}, Health{i, false}, Replicated{}));
+            if (i % 3 == 0) // some are seen in part, and some seldom
+                net.world.add<ScopedTo>(all.back(), Scope::of<Health>(), VisibleTo{.any_of = 2});
+            if (i % 7 == 0)
+                REQUIRE(net.server.view(peer.id).set_priority(all.back(), 0.3f));
+        }
+        const auto step = [&] {
+            for (const Entity e : all) {
+                net.world.mut<Place>(e)->x += 0.02f;
+                ++net.world.mut<Health>(e)->hp;
+            }
+            net.step();
+        };
+        for (int i = 0; i < 40; ++i)
+            step();
+        const u64 before = count.calls;
+        for (executor.worker = 1; executor.worker < 3; ++executor.worker)
+            for (int i = 0; i < 8; ++i)
+                step();
+        CHECK(count.calls == before);
+        CHECK(peer.world->entity_count() == 100);
+    }
+
     TEST_CASE("memory: the kinds add up to what was taken from the allocator, to the byte") {
         CountedAllocator servers(default_allocator()), clients(default_allocator());
         {
