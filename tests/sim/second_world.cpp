@@ -1,4 +1,5 @@
 #include "tests/sim/second_world.hpp"
+#include "src/server/state.hpp"
 #include <algorithm>
 
 using namespace throng;
@@ -124,6 +125,7 @@ void SecondWorld::receive(ClientId connection, TimeUs now) {
     if (seat == seats_.end() || !seat->peer)
         return;
     Peer& peer = *seat->peer;
+    peer.news_heard = false;
     if (const Error error = peer.client.receive(now); error != Error::none && !seat->dirty)
         failure_.report("second world, client %u: receive returned %s", peer.name, throng::to_string(error));
     if (const Error error = peer.client.send(now); error != Error::none && error != Error::limit_reached)
@@ -156,6 +158,15 @@ Difference SecondWorld::difference() {
         }
     }
     return {};
+}
+
+bool SecondWorld::heard() {
+    return std::ranges::any_of(seats_, [&](const Seat& seat) {
+        if (!seat.peer || seat.peer->id == ServerMultiplexer::nobody)
+            return true;
+        const ClientState& client = server_.state().clients[seat.peer->id];
+        return seat.peer->news_heard || client.next_message - client.oldest_message > 8;
+    });
 }
 
 u64 SecondWorld::checks() const {

@@ -25,6 +25,8 @@ public:
     void heal();
     /// What clients lack; none: all show what they should.
     throng_verify::Difference difference();
+    /// Whether late messages have arrived in this tick, or are still waited for.
+    bool heard();
     throng::u64 checks() const;
 
 private:

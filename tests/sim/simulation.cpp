@@ -731,10 +731,11 @@ bool Simulation::healed() {
 
 /// Late messages from before the healing still arrive, or are still waited for, so that tables may grow to their limits.
 bool Simulation::heard() {
-    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
-        const ClientState& client = server_.state().clients[peer->id];
-        return peer->news_heard || client.next_message - client.oldest_message > 8;
-    });
+    const bool second = second_ && second_->heard();
+    return second || std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
+               const ClientState& client = server_.state().clients[peer->id];
+               return peer->news_heard || client.next_message - client.oldest_message > 8;
+           });
 }
 
 /// What clients have destroyed and are to see: it ends, or is hidden for so long that they hear of it, and shown again.
