@@ -110,11 +110,12 @@ def interrupt(program):
     check(any(line.startswith('run: ') for line in lines), 'the summary is there', out)
 
 
-def terminal(program):
+def in_terminal(program, seconds, interrupt_at=None):
+    """Exit code, all of the screen and its last line. Control-C is typed once `interrupt_at` has been seen."""
     process, screen = pty.fork()
     if process == 0:
         os.environ['TERM'] = 'xterm'
-        os.execv(program, [program, '--entities', '500', '--clients', '4', '--seconds', '3'])
+        os.execv(program, [program, '--entities', '500', '--clients', '4', '--seconds', str(seconds)])
     data, deadline = b'', time.monotonic() + 100
     while time.monotonic() < deadline:
         try:
@@ -124,13 +125,85 @@ def terminal(program):
         if not piece:
             break
         data += piece
+        if interrupt_at and interrupt_at in data:
+            os.write(screen, b'\x03')
+            interrupt_at = None
     status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     text = data.decode()
-    last = text.splitlines()[-1].split('\x1b[K')[-1]
+    return status, text, text.splitlines()[-1].split('\x1b[K')[-1]
+
+
+def terminal(program):
+    status, text, last = in_terminal(program, 3)
     check(status == 0 and VERIFIED.match(last), 'VERIFIED on the last line', repr(text))
     check(re.search(r'\x1b\[\d+A', text), 'the table is updated in place', repr(text))
     for word in ('acks', 'mark', 'structure', 'capture', 'interest', 'plan', 'encode', 'assemble', 'flush', 'baseline age'):
         check(word in text, word + ' in the table', repr(text))
+
+
+def terminal_interrupt(program):
+    status, text, last = in_terminal(program, 600, b'baseline age')
+    check(status == 0 and VERIFIED.match(last), 'a verdict on what was run', repr(text))
+    for part in ('interrupted after ', 'run: ', 'loss off, world still: '):
+        check(re.search(r'(^|\n|\x1b\[K)' + part, text), 'a line with ' + part, repr(text))
+
+
+def through_pipe(command, environment=None):
+    """Exit code and output of `command | cat`, as in a terminal that could show tables."""
+    result = subprocess.run(['bash', '-o', 'pipefail', '-c', '"$@" | cat', 'bash', *command], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, timeout=200, check=False,
+                            env={**os.environ, 'TERM': 'xterm', **(environment or {})})
+    return result.returncode, result.stdout, result.stderr
+
+
+def pipe(program):
+    options = [option for option in SMALL if option != '--plain'] # it is seen that this is no terminal
+    code, out, err = through_pipe([program, *options, '--seconds', '3'])
+    lines = out.splitlines()
+    check(code == 0 and not err and VERIFIED.match(lines[-1]), 'VERIFIED on the last line', out + err)
+    check('\x1b' not in out and '\r' not in out, 'plain lines', repr(out))
+    check(len([line for line in lines if '% tick ' in line]) >= 2, 'a line about once a second', out)
+    for step in ('recording', 'tiling', 'world', 'server and clients', 'run', 'loss off, world still', 'check'):
+        check(any(line.startswith(step) for line in lines), 'a line that says what is done: ' + step, out)
+    code, out, err = through_pipe([program, *options, '--seconds', '1', '--sabotage', 'value'])
+    check(code == 1 and not err and out.splitlines()[-1].startswith('FAILED value: '), 'FAILED on the last line', out + err)
+
+
+def script(program, folder_of_scripts):
+    """tools/demo, in a tree where meson and ninja are stand-ins and the program is there already."""
+    with tempfile.TemporaryDirectory() as root:
+        def put(path, text):
+            path = os.path.join(root, path)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, 'w', encoding='utf-8') as file:
+                file.write(text)
+            os.chmod(path, 0o755)
+        for name in ('demo', 'setup.sh'):
+            with open(os.path.join(folder_of_scripts, name), encoding='utf-8') as file:
+                put('tools/' + name, file.read())
+        put('bin/meson', '#!/bin/sh\n[ "$1" = setup ] && echo >"$2/build.ninja" || echo 1.0.1\n')
+        put('bin/ninja', '#!/bin/sh\necho "[1/2] Compiling"\necho "[2/2] Linking"\nexit ${NINJA_FAILS:-0}\n')
+        # What there is to look for is not the matter here.
+        put('bin/g++', '#!/bin/sh\n')
+        put('bin/pkg-config', '#!/bin/sh\n')
+        put('bin/zstd', '#!/bin/sh\n')
+        put('build/tools/throng_demo', '#!/bin/sh\nexec "%s" "$@"\n' % program)
+        found = {'PATH': os.path.join(root, 'bin') + ':' + os.environ['PATH'], 'CXX': os.path.join(root, 'bin/g++')}
+        command = [os.path.join(root, 'tools/demo'), '--entities', '2000', '--clients', '8', '--seconds', '1.5']
+
+        json_path = os.path.join(root, 'run.json')
+        code, out, err = through_pipe([*command, '--json', json_path], found)
+        lines = out.splitlines()
+        check(code == 0 and not err and VERIFIED.match(lines[-1]), 'VERIFIED on the last line', out + err)
+        check(lines[:1] == ['configuring build/'] and 'build: 100 % (2 of 2)' in lines, 'progress of the build in lines', out)
+        check('\x1b' not in out and any('% tick ' in line for line in lines), 'plain lines', repr(out))
+        with open(json_path, encoding='utf-8') as file:
+            check(json.load(file)['runs'][0]['scenario'] == 'demo', '--json is passed on')
+        code, out, err = through_pipe(command, {**found, 'NINJA_FAILS': '1'})
+        check(code == 2 and err == 'the build failed\n', 'a build that fails: exit code 2', out + err)
+        os.remove(os.path.join(root, 'build/tools/throng_demo'))
+        code, out, err = through_pipe(command, found)
+        check(code == 2 and err.startswith('tools/demo: the build has no demo program'), 'no program: exit code 2', out + err)
 
 
 def figures(program, schema_path):
@@ -159,9 +232,11 @@ def main():
         sabotage(program, case[len('sabotage_'):])
     elif case == 'figures':
         figures(program, sys.argv[3])
+    elif case == 'script':
+        script(program, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tools'))
     else:
         {'verified': verified, 'executors': executors, 'bad_options': bad_options, 'bad_trace': bad_trace, 'interrupt': interrupt,
-         'terminal': terminal}[case](program)
+         'terminal': terminal, 'terminal_interrupt': terminal_interrupt, 'pipe': pipe}[case](program)
 
 
 main()
