@@ -38,7 +38,16 @@ def main():
                     good = good and file.read() == GOOD
             print('%s: %s' % (name, 'ok' if good else 'WRONG\n' + done.stdout + done.stderr))
             wrong += not good
-    print('%d passed, %d failed' % (len(CASES) - wrong, wrong))
+    for lines, wanted in ((25, 0), (26, 1)): # the program of README.md
+        with tempfile.TemporaryDirectory() as root:
+            for file_name, text in (('a.cpp', '// [one]\n%s// [/one]\n'), ('README.md', '<!-- listing: a.cpp one -->\n```cpp\n%s```\n')):
+                with open(os.path.join(root, file_name), 'w', encoding='ascii') as file:
+                    file.write(text % ('int a;\n' * lines))
+            done = subprocess.run([sys.executable, sys.argv[1], '--root', root, 'README.md'], capture_output=True, text=True)
+            good = done.returncode == wanted and ('26 lines, the limit is 25' in done.stdout) == wanted
+            print('%d lines: %s' % (lines, 'ok' if good else 'WRONG\n' + done.stdout + done.stderr))
+            wrong += not good
+    print('%d passed, %d failed' % (len(CASES) + 2 - wrong, wrong))
     return 1 if wrong else 0
 
 
