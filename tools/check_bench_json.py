@@ -5,7 +5,8 @@ usage: check_bench_json.py THRONG_BENCH SCHEMA [bench options...]
 
 Runs the program with the options and --json, and validates the file against the parts of JSON Schema that the schema uses
 (type, required, properties, additionalProperties, items, enum, minimum, minItems, pattern). Exit 0: valid, encodes equal
-distinct_keys in every run of the engine, zstd was smaller somewhere in join, and each ECS case says what it measured, once; 1: not.
+distinct_keys in every run of the engine, zstd was smaller somewhere in join, by as much as
+full_state_ratio says, and each ECS case says what it measured, once; 1: not.
 """
 import json
 import pathlib
@@ -83,6 +84,10 @@ def main():
             errors.append('encodes differ from distinct_keys')
         if run.get('engine') == 'throng' and run.get('scenario') == 'join' and not run.get('zstd_share', 0) > 0:
             errors.append('join: nothing was smaller as zstd')
+        if run.get('engine') == 'throng' and run.get('scenario') == 'join' and not 0.5 < run.get('full_state_ratio', 1) < 1:
+            errors.append('join: full states are not smaller than packed ones')
+        if 'full_state_ratio' in run and run.get('scenario') != 'join':
+            errors.append('full_state_ratio is of join')
     errors += check_ecs([run for run in output.get('runs', []) if run.get('scenario', '').startswith('ecs_')])
     print('\n'.join(errors) or f'{len(output["runs"])} runs valid')
     return 1 if errors else 0

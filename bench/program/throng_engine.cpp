@@ -93,6 +93,7 @@ private:
         return config;
     }
     bool loaded(u32 id) const;
+    throng::WorkerState::FullPayloads full_payloads() const;
     void promise(bool& failed);
 
     struct Window {
@@ -100,6 +101,7 @@ private:
         std::vector<double> tick_ns; // busiest worker
         u64 ticks = 0, allocations = 0, instructions = 0, encoded_bits = 0;
         double client_ns = 0, pairs = 0;
+        throng::WorkerState::FullPayloads full_before; // when the window was opened
     };
     void add(Window& window, const throng::TickReport& report) const;
     scenarios::Run figures(const Window& window) const;
@@ -191,6 +193,7 @@ void ThrongEngine::drive_clients() {
 void ThrongEngine::open_window(u32 ticks) {
     window_ = {};
     window_.tick_ns.reserve(ticks);
+    window_.full_before = full_payloads();
     measuring_ = true;
 }
 
@@ -259,6 +262,11 @@ scenarios::Run ThrongEngine::figures(const Window& w) const {
         run.set("shared_share", static_cast<double>(s.shared_bytes) / static_cast<double>(s.payload_bytes));
         run.set("zstd_share", static_cast<double>(s.zstd_bytes) / static_cast<double>(s.payload_bytes));
     }
+    if (scenario_.join && options_.compression != "always") { // where zstd alone is tried, there is nothing to compare with
+        const throng::WorkerState::FullPayloads full = full_payloads();
+        run.set("full_state_ratio",
+                static_cast<double>(full.sent - w.full_before.sent) / static_cast<double>(full.packed - w.full_before.packed));
+    }
     run.set("client_bytes_max", s.client_bytes_max);
     if (!peers_.empty())
         run.set("kbps", static_cast<double>(s.bytes) / ticks * 8 * scenario_.tick_hz / 1000 / static_cast<double>(peers_.size()));
@@ -272,6 +280,15 @@ scenarios::Run ThrongEngine::figures(const Window& w) const {
     run.set("bytes_side_tables",
             memory.client_chunks ? static_cast<double>(memory.side_table_bytes) / static_cast<double>(memory.client_chunks) : 0);
     return run;
+}
+
+throng::WorkerState::FullPayloads ThrongEngine::full_payloads() const {
+    throng::WorkerState::FullPayloads sum;
+    for (const throng::WorkerState& worker : server_->state().workers) {
+        sum.sent += worker.full_payloads.sent;
+        sum.packed += worker.full_payloads.packed;
+    }
+    return sum;
 }
 
 /// At least 95 % of what the client is meant to see has been acknowledged in full. Not all: in a moving world something new is

@@ -59,6 +59,7 @@ private:
     u32 last_chunk_ = 0;
     struct Tally { // of the open message, counted once it is accepted
         u64 payload = 0, shared = 0, zstd = 0, full_lanes = 0, delta_sections = 0, baseline_ages = 0, ends = 0;
+        WorkerState::FullPayloads full;
     } tally_;
     ClientTraffic sent_; // in this tick
 };
@@ -206,6 +207,8 @@ bool Assembler::close(Channel channel, Bytes message, bool ends) {
         sent_.ends += tally_.ends;
         worker_.counts.shared_bytes += tally_.shared;
         worker_.counts.zstd_bytes += tally_.zstd;
+        worker_.full_payloads.sent += tally_.full.sent;
+        worker_.full_payloads.packed += tally_.full.packed;
         client_.clean = false;
     } else {
         ++sent_.heartbeats;
@@ -246,9 +249,11 @@ inline void Assembler::tally(const Send& send, const Part* part, u64 gone, u32 b
     tally_.payload += part->bytes;
     tally_.shared += shared ? part->bytes : 0;
     tally_.zstd += key.zstd ? part->bytes : 0;
-    if (key.full)
+    if (key.full) {
         tally_.full_lanes += static_cast<u32>(std::popcount(part->lanes));
-    else {
+        tally_.full.sent += part->bytes;
+        tally_.full.packed += part->packed_bytes;
+    } else {
         ++tally_.delta_sections;
         tally_.baseline_ages += state_.tick - key.baseline;
     }

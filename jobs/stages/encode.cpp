@@ -147,7 +147,7 @@ void Encoder::encode(u64 lanes) {
         worker.component_bits[c] += bits[c];
     for (u32 c = 0; c < state.layout.component_count; ++c)
         worker.component_sections[c] += bits[c] > 1; // one bit says that there is nothing
-    parts[part_count++] = {out.data(), result.bytes, lanes};
+    parts[part_count++] = {out.data(), result.bytes, result.packed_bytes ? result.packed_bytes : result.bytes, lanes};
     key.zstd |= result.zstd;
 }
 

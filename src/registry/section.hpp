@@ -80,6 +80,7 @@ inline constexpr u32 noise_bytes_max = lane_count * (Layout::column_count_max + 
 struct EncodeResult {
     u32 bytes = 0;   // 0: it does not fit `out`
     bool zstd = false;
+    u32 packed_bytes = 0; // of the packed form, whatever was taken; 0: not made, or too large
 };
 /// Writes one section to `out`. Deterministic: the same input gives the same bytes on every machine, worker and
 /// instruction level. Allocates: no.

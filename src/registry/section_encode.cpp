@@ -574,7 +574,7 @@ EncodeResult encode_section(const EncodeInput& input, Compression compression, S
                               (packed_bytes == 0 ||
                                packed_bytes >= (body.has_opaque() ? section::zstd_opaque_bytes_min : section::zstd_body_bytes_min));
         if (!try_zstd)
-            return {packed_bytes, false};
+            return {packed_bytes, false, packed_bytes};
     }
     u32 unused_bits[Protocol::component_count_max];
     const u32 wide_bytes =
@@ -592,10 +592,10 @@ EncodeResult encode_section(const EncodeInput& input, Compression compression, S
             std::memcpy(out.data() + head_bytes, counts, count_bytes);
             std::memcpy(out.data() + head_bytes + count_bytes, scratch.noise, noise.bytes);
             std::memcpy(out.data() + before, scratch.packed, frame_bytes);
-            return {before + frame_bytes, true};
+            return {before + frame_bytes, true, packed_bytes};
         }
     }
-    return {packed_bytes, false};
+    return {packed_bytes, false, packed_bytes};
 }
 
 } // namespace throng

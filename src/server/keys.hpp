@@ -66,6 +66,7 @@ constexpr u32 viewer_of(u64 sees) {
 struct Part {
     const std::byte* data;
     u32 bytes;
+    u32 packed_bytes; // without zstd; `bytes`, where no packed form was made
     u64 lanes;
 };
 
@@ -77,7 +78,7 @@ struct alignas(64) Key {
     bool zstd = false;
     std::atomic<bool> shared{false}; // asked for more than once
     u32 part_count = 0;              // set by encode; 0: nothing could be encoded
-    Part first = {nullptr, 0, 0};    // the only part, nearly always
+    Part first = {nullptr, 0, 0, 0}; // the only part, nearly always
     const Part* parts = nullptr;     // all parts, when there are several (R13)
     u64 sees = 0;                    // sees_of: components outside are encoded as absent. Or sees_as, of one client
 };

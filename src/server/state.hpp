@@ -264,6 +264,9 @@ struct alignas(128) WorkerState {
     bool any_backlog = false, any_overflow = false;
     SectionScratch* scratch = nullptr;
     u64 full_lanes = 0, full_bytes = 0; // encoded in full this tick
+    struct FullPayloads {               // delivered in full since the server was made
+        u64 sent = 0, packed = 0;       // bytes as they were sent, and as they would have been without zstd (Part)
+    } full_payloads;
     // ComponentCost of what was encoded this tick.
     u64 component_bits[Protocol::component_count_max] = {}, component_sections[Protocol::component_count_max] = {};
     Array<std::byte> replayed;      // capture: a component that diffs were applied to again, as bytes ...

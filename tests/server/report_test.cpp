@@ -2,6 +2,7 @@
 #include "src/events/typed_codec.hpp"
 #include "src/registry/message.hpp"
 #include "src/registry/section.hpp"
+#include "src/server/state.hpp"
 #include "src/wire/masks.hpp"
 #include "tests/support/message_world.hpp"
 #include "tests/support/replication_world.hpp"
@@ -477,6 +478,39 @@ TEST_SUITE("server") {
         net.world.spawn(Health{5, false}, Replicated{});
         net.step();
         CHECK(net.server.component_report<Health>().changed == 1);
+    }
+
+    TEST_CASE("report: full states as sent, and as packed without zstd") {
+        u64 packed = 0;
+        for (const Compression compression : {Compression::never, Compression::automatic, Compression::always}) {
+            CAPTURE(int(compression));
+            Net net({.heartbeat_ticks = 0, .compression = compression});
+            Entity entity;
+            for (int i = 0; i < 20; ++i) // one packet even if packed
+                entity = net.world.spawn(Name{std::string(40, char('a' + i % 20))}, Replicated{});
+            const auto full = [&] {
+                WorkerState::FullPayloads sum;
+                for (const WorkerState& worker : net.server.state().workers) {
+                    sum.sent += worker.full_payloads.sent;
+                    sum.packed += worker.full_payloads.packed;
+                }
+                return sum;
+            };
+            CHECK(full().sent == 0);
+            const TickReport& report = net.step();
+            REQUIRE(report.sent_full_lanes == 20);
+            CHECK(full().sent == report.payload_bytes);
+            CHECK((full().sent < full().packed) == (compression == Compression::automatic));
+            if (compression == Compression::never)
+                packed = full().packed;
+            if (compression == Compression::automatic)
+                CHECK(full().packed == packed); // the same, exactly
+            net.step();
+            const u64 before = full().sent;
+            net.world.mut<Name>(entity)->text = "a delta is none";
+            CHECK(net.step().delta_sections == 1);
+            CHECK(full().sent == before);
+        }
     }
 
     TEST_CASE("report: what a component took does not depend on whether sections are cut, or on zstd") {
