@@ -222,6 +222,14 @@ template <class Code>
             writer.put_short(head, width_bits + 1);
             writer.put(found.nonzero, count);
         }
+        const u32 bits = coded * width;
+        if (bits <= BitWriter::short_bits_max) { // all at once
+            u64 merged = 0;
+            u32 at = 0;
+            for (u64 rest = found.nonzero; rest != 0; rest &= rest - 1, at += width)
+                merged |= static_cast<u64>(codes[__builtin_ctzll(rest)]) << at;
+            return writer.put_short(merged, bits);
+        }
         for (u64 rest = found.nonzero; rest != 0; rest &= rest - 1)
             put_code(writer, codes[__builtin_ctzll(rest)], width);
         return;

@@ -6,8 +6,7 @@ namespace throng {
 namespace {
 constexpr u32 plain_bits = 65;       // form bit and mask
 constexpr u32 gaps_head_bits = 10;   // form bit, count, Rice parameter
-constexpr u32 gaps_bits_max = plain_bits - gaps_head_bits - 1;
-static_assert(gaps_bits_max <= BitWriter::short_bits_max);
+constexpr u32 gaps_bits_max = plain_bits - gaps_head_bits - 1; // with its head a list fits one word
 
 /// Whether a mask, not empty, is shorter as a list of gaps.
 bool gaps_fit(u64 lanes) {
@@ -34,20 +33,18 @@ void write_lane_mask(BitWriter& writer, u64 lanes) {
     const u32 k = lane_mask_rice_bits(count, last + 1 - count);
     const u32 bits_least = count * (1 + k), bits_most = bits_least + ((last + 1 - count) >> k);
     if (bits_most <= gaps_bits_max || (bits_least <= gaps_bits_max && gaps_fit(lanes))) {
-        u64 code = 0;
-        u32 bits = 0, next = 0;
+        const u64 low_bits = (u64{1} << k) - 1;
+        u64 code = 1 | (count - 1) << 1 | k << 7;
+        u32 bits = gaps_head_bits, next = 0;
         for (u64 rest = lanes; rest != 0; rest &= rest - 1) {
             const u32 lane = static_cast<u32>(std::countr_zero(rest));
             const u32 gap = lane - next;
             const u32 ones = gap >> k;
-            const u64 unary = (u64{1} << ones) - 1;
-            const u64 low = gap & ((1u << k) - 1);
-            code |= (unary | low << (ones + 1)) << bits;
+            code |= ((((gap & low_bits) * 2 + 1) << ones) - 1) << bits; // `ones` ones, a zero, the low bits
             bits += ones + 1 + k;
             next = lane + 1;
         }
-        writer.put_short(1 | (count - 1) << 1 | k << 7, gaps_head_bits);
-        writer.put_short(code, bits);
+        writer.put(code, bits);
     } else {
         writer.put(0, 1);
         writer.put(lanes, 64);
