@@ -14,6 +14,7 @@
 #include "throng/transport.hpp"
 #include "throng/typed.hpp"
 #include "throng/update_priority.hpp"
+#include "throng/view_filter.hpp"
 #include "throng/visibility.hpp"
 #include <string_view>
 
@@ -171,6 +172,21 @@ public:
     /// The layers this client is on, for VisibleTo and ScopedTo. Exact, from the next tick on.
     void set_layers(u64 layers);
     u64 layers() const;
+    /// What this client is for filters (Server::add_filter) that ask for a C; at first it has none. Exact, from the next tick on. A value
+    /// ends with the connection. bad_value: no filter asks for a C.
+    template <class C>
+    Error set(const C& value) {
+        return set_value(&detail::filter_value_type<C>, &value);
+    }
+    template <class C>
+    Error clear() {
+        return set_value(&detail::filter_value_type<C>, nullptr);
+    }
+    /// The value that was set, or null. Valid until a value is set or cleared, or a client leaves.
+    template <class C>
+    const C* get() const {
+        return static_cast<const C*>(get_value(&detail::filter_value_type<C>));
+    }
     /// Another priority of an entity for this client than its UpdatePriority: higher, 1 for every tick, or lower. Such an entity is encoded
     /// for this client alone, unless others have the same for it, so this is for few: returns false, and changes nothing, if the client has
     /// priorities_max of them. They end with clear_priority and with the entity. What was lost waits for its tick, too.
@@ -179,6 +195,8 @@ public:
     static constexpr u32 priorities_max = 256;
 
 private:
+    Error set_value(const void* type, const void* value);
+    const void* get_value(const void* type) const;
     ServerState* state_;
     ClientId client_;
 };
@@ -243,6 +261,13 @@ public:
     /// place and without a relation to another of them; of several, or where they go round in a circle, the one with the lowest net index.
     /// The entity itself if it has no cluster, or goes apart from it.
     Entity cluster_root(Entity entity) const;
+    /// From the next tick on, entities with an E are seen by those clients only of whose C (View::set) the function says so: at any time
+    /// between ticks, and for good. See throng/view_filter.hpp. `name` is what Why::filter says, and outlives the server. bad_value: no
+    /// name, no function, or there is a filter of the same E and C. limit_reached: filters_max.
+    template <class E, class C>
+    Error add_filter(const char* name, FilterFunction<E, C> function) {
+        return add_view_filter(detail::FilterType::of<E, C>(name, function));
+    }
     /// True when the client is meant to see the entity as of the last tick.
     bool visible(ClientId client, Entity entity) const;
     /// True when the client is meant to see the entity, and has or would have a component of it, as of the last tick: neither its Audience
@@ -335,6 +360,7 @@ public:
 
 private:
     friend class Messenger;
+    Error add_view_filter(const detail::FilterType& type);
     Error apply_op(ComponentId component, Entity entity, const void* op_type, const void* op);
     Error send_typed(const To& to, u16 type, const void* message);
     u64 typed_count(ClientId client, u16 type, bool sent) const;

@@ -101,6 +101,7 @@ enum class WhyReason : u8 {
     hidden,            // View::hide
     not_shown,         // View::hide_all, and no show
     refused_by_layers, // VisibleTo
+    refused_by_filter, // VisibleToGroup, or a filter: which, Why::filter says
     lasting_limit,     // lasting_max
     // in sight, but for a component
     not_registered, // the protocol does not have the component
@@ -123,7 +124,7 @@ enum class WhyReason : u8 {
     behind,          // the client has it, but not its newest state. What that waits for: Why::cause
     current,         // the client has acknowledged the newest state
 };
-inline constexpr u32 why_reason_count = 28;
+inline constexpr u32 why_reason_count = 29;
 const char* to_string(WhyReason reason);
 
 /// How an entity goes with those that it is related to (ComponentBuilder::related).
@@ -134,7 +135,7 @@ enum class WhyCluster : u8 {
     apart      // apart: too far from the root for one chunk to hold both (guide, "Related entities"), or no room (chunks_max)
 };
 
-/// One entity on one client, as of the last tick; of View and VisibleTo, what they say now.
+/// One entity on one client, as of the last tick; of View, filters and VisibleTo, what they say now.
 struct Why {
     WhyReason reason = WhyReason::not_alive;
     WhyReason cause = WhyReason::not_alive; // what stands behind it (see there), or the same
@@ -142,6 +143,7 @@ struct Why {
     bool visible = false; // the client is meant to see it
     bool held = false;    // it has been sent at least once since it came into sight, or is frozen
     NetId net_id;         // none without a lane
+    const char* filter = nullptr; // of a cause `refused_by_filter`: the first filter that refuses
     u32 behind_ticks = 0; // of `behind`: the client has its state of so many ticks ago, or a newer one
     double distance = 0;  // of the entity, or of the root of its cluster, from the middle of the client's view, and ...
     double radius = 0;    // ... that view's radius, in units of the spatial axes; 0 without a place, or a view

@@ -24,4 +24,12 @@ struct VisibleTo {
     friend constexpr bool operator==(const VisibleTo&, const VisibleTo&) = default;
 };
 
+/// Component of a replicated entity: only clients in the group (Server::make_group) see it. There may be any number of groups, and a
+/// client may be in several. One that is dropped has no members; its id may be given to the next group. As exact as VisibleTo, and not
+/// sent either.
+struct VisibleToGroup {
+    GroupId group = 0;
+    friend constexpr bool operator==(const VisibleToGroup&, const VisibleToGroup&) = default;
+};
+
 } // namespace throng

@@ -140,6 +140,8 @@ u64 visible_lanes(const ServerState& state, ClientState& client, WorkerState& wo
     u64 mask = unhidden_lanes(state, client, chunk, near);
     if (chunk.ruled & mask)
         mask &= ~refused_lanes(client, chunk, mask);
+    if (chunk.filters)
+        mask &= ~filtered_lanes(state, client, chunk, mask);
     if (chunk.lasting & near)
         mask = list_lasting(state, client, worker, view, chunk, near, mask);
     return mask | (view.visible & paused);

@@ -171,6 +171,57 @@ void scope_lane(ServerState& state, u32 entity_idx, u32 place) {
     }
 }
 
+/// Gives the entity's lane the number of what its component of a filter says now, if it has one.
+void filter_lane(ServerState& state, u32 f, u32 entity_idx, u32 place) {
+    ViewFilter& filter = state.filters.list[f];
+    Chunk& chunk = state.mirror.chunk(place / lane_count);
+    const u32 dense = state.world.dense_index(entity_idx, filter.type.component), lane = place % lane_count;
+    const void* const value = dense == no_row ? nullptr : state.world.pool_of(filter.type.component)->row(dense);
+    const u32 before = chunk.filters && (chunk.filters->lanes[f] >> lane & 1) ? chunk.filters->numbers[f][lane] : 0;
+    if (before ? value && filter.classes.is(before, value) : !value)
+        return;
+    bool anew = false;
+    const u32 now = value ? filter.classes.take(value, anew) : 0;
+    if (anew)
+        filter.verdicts.forget_class(now);
+    if (before)
+        filter.classes.release(before);
+    state.mirror.set_filter_number(chunk, f, lane, now);
+    view_again(state, chunk);
+}
+
+void filter_lane(ServerState& state, u32 entity_idx, u32 place) {
+    for (u32 f = 0; f < state.filters.list.size(); ++f)
+        filter_lane(state, f, entity_idx, place);
+}
+
+/// An entity leaves its lane.
+void unfilter_lane(ServerState& state, Chunk& chunk, u32 lane) {
+    for (u64 some = chunk.filters->some; some; some &= some - 1) {
+        const u32 f = static_cast<u32>(std::countr_zero(some));
+        if (!(chunk.filters->lanes[f] >> lane & 1))
+            continue;
+        state.filters.list[f].classes.release(chunk.filters->numbers[f][lane]);
+        state.mirror.set_filter_number(chunk, f, lane, 0);
+    }
+}
+
+/// Looks at entities in a lane whose component of a filter was set, changed or taken away.
+void each_filter_changed(ServerState& state, u32 f) {
+    struct Context {
+        ServerState& state;
+        u32 f;
+    } context{state, f};
+    const bool told = state.filters.list[f].changes->each(&context, [](void* c, Entity entity) {
+        auto& [s, filter] = *static_cast<Context*>(c);
+        if (const Slot* slot = s.slot_of(entity); slot && slot->place != no_slot)
+            filter_lane(s, filter, entity.entity_idx, slot->place);
+    });
+    for (u32 i = 0; !told && i < state.slots.size(); ++i)
+        if (state.slots[i].entity_id && state.slots[i].place != no_slot)
+            filter_lane(state, f, i, state.slots[i].place);
+}
+
 /// Gives the entity's lane the period of its UpdatePriority.
 void pace_lane(ServerState& state, u32 entity_idx, u32 place) {
     Chunk& chunk = state.mirror.chunk(place / lane_count);
@@ -289,6 +340,7 @@ void take_lane_of(ServerState& state, u32 entity_idx, u32 number) {
     chunk.from_start = (chunk.from_start & ~(u64(1) << lane)) | u64(slot.from_start) << lane;
     slot.place = number * lane_count + lane;
     rule_lane(state, entity_idx, slot.place);
+    filter_lane(state, entity_idx, slot.place);
     pace_lane(state, entity_idx, slot.place);
     own_lane(state, entity_idx, slot.place);
     share_lane(state, entity_idx, slot.place);
@@ -330,6 +382,8 @@ void leave_lane(ServerState& state, u32 place) {
     Chunk& chunk = state.mirror.chunk(place / lane_count);
     if (chunk.clusters)
         untie(state, chunk, place % lane_count);
+    if (chunk.filters)
+        unfilter_lane(state, chunk, place % lane_count);
     chunk.alive &= ~(u64(1) << place % lane_count);
     set_paused(chunk, place % lane_count, false);
     state.occupied_chunks -= chunk.alive == 0;
@@ -524,6 +578,7 @@ void resume(ServerState& state, u32 entity_idx) {
         set_paused(chunk, lane, false);
         chunk.view_tick = state.tick;
         rule_lane(state, entity_idx, slot.place);
+        filter_lane(state, entity_idx, slot.place);
         pace_lane(state, entity_idx, slot.place);
         own_lane(state, entity_idx, slot.place);
         share_lane(state, entity_idx, slot.place);
@@ -907,6 +962,9 @@ void run_structure_stage(ServerState& state) {
         place_clusters(state);
     house_homeless(state);
     each_changed(state, state.rule_changes, rule_lane);
+    for (u32 f = 0; f < state.filters.list.size(); ++f)
+        each_filter_changed(state, f);
+    reserve_verdicts(state);
     each_changed(state, state.priority_changes, pace_lane);
     each_owner_changed(state);
     each_changed(state, state.group_changes, share_lane);

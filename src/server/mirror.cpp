@@ -2,6 +2,7 @@
 #include "src/memory/huge_pages.hpp"
 #include "src/registry/op_log.hpp"
 #include "src/server/scopes.hpp"
+#include "src/server/view_filters.hpp"
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <bit>
@@ -297,6 +298,20 @@ bool Mirror::set_rule(Chunk& chunk, u32 lane, const VisibleTo* rule) {
     new (&chunk.rules[lane]) VisibleTo(*rule);
     chunk.ruled |= bit;
     return true;
+}
+
+void Mirror::set_filter_number(Chunk& chunk, u32 filter, u32 lane, u32 number) {
+    if (!chunk.filters)
+        chunk.filters = new (carve(sizeof(ChunkFilters))) ChunkFilters;
+    ChunkFilters& filters = *chunk.filters;
+    if (!filters.numbers[filter]) {
+        filters.numbers[filter] = reinterpret_cast<u32*>(carve(sizeof(u32) * lane_count));
+        std::fill_n(filters.numbers[filter], lane_count, 0);
+        filters.some |= u64(1) << filter;
+    }
+    const u64 bit = u64(1) << lane;
+    filters.lanes[filter] = (filters.lanes[filter] & ~bit) | (number ? bit : 0);
+    filters.numbers[filter][lane] = number;
 }
 
 ChunkScopes& Mirror::scopes(Chunk& chunk) {

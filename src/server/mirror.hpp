@@ -61,6 +61,7 @@ inline u64 together(const ChunkClusters& clusters, u64 lanes) {
 }
 struct ChunkScopes; // src/server/scopes.hpp
 struct LaneRules;
+struct ChunkFilters; // src/server/view_filters.hpp
 
 /// Ordered by use: the first line and `earlier` are what interest, plan and acks look at, then the ring's ticks, its masks, the lanes'
 /// places.
@@ -96,6 +97,7 @@ struct alignas(64) Chunk {
     u32 next_in_cell = no_chunk;
     u64 ruled = 0;              // lanes whose entity has VisibleTo ...
     VisibleTo* rules = nullptr; // ... and what it says, by lane; null until a lane is ruled
+    ChunkFilters* filters = nullptr; // null until an entity has a component of a filter
     u64 slow = 0;               // lanes whose entity has an UpdatePriority below 1 ...
     u64* periods = nullptr;     // ... and those of each period, [log2 - 1]; null until there is one
     u64 waiting = 0;            // slow lanes that have changed and wait for their tick
@@ -210,6 +212,8 @@ public:
 
     /// Makes a lane visible by a rule; null: to all. Returns whether that is new.
     bool set_rule(Chunk& chunk, u32 lane, const VisibleTo* rule);
+    /// Gives a lane the number of a filter's value; 0: none.
+    void set_filter_number(Chunk& chunk, u32 filter, u32 lane, u32 number);
     /// Those of the chunk, made if there are none.
     ChunkClusters& clusters(Chunk& chunk);
     /// The lane's changes are announced every 2^period_log2 ticks. Returns whether that is new.

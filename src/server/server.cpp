@@ -35,7 +35,7 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, ServerCo
       touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
       lasting_ended(c.allocator), rule_changes(w), priority_changes(w), owner_changes(w), group_changes(w), scope_changes(w),
-      owners(c.allocator), slow_chunks(c.allocator),
+      filters(c.allocator), owners(c.allocator), slow_chunks(c.allocator),
       relations(p.layout().related_count, Server::cluster_entities_max, c.allocator), cluster_members(c.allocator),
       crowded_clusters(c.allocator), former_chunks(c.allocator),
       homeless(c.allocator), paused(c.allocator), last_pauses(c.allocator), unlogged(c.allocator), orphans(c.allocator),
@@ -51,6 +51,7 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, ServerCo
         executor = own_executor.get();
     table_message.push_back(static_cast<std::byte>(MessageKind::table));
     table_message.append(p.table().data(), static_cast<u32>(p.table().size()));
+    add_group_filter(*this);
     u32 replayed_bytes = 0, replay_object_bytes = 0;
     for (u32 d = layout.diffs; d; d &= d - 1) {
         const ComponentInfo& info = *layout.components[std::countr_zero(d)].info;
@@ -71,6 +72,7 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, ServerCo
 }
 
 ServerState::~ServerState() {
+    end_filters(*this);
     for (WorkerState& worker : workers) {
         worker.scratch->~SectionScratch();
         config.allocator.free(worker.scratch, sizeof(SectionScratch), alignof(SectionScratch));
@@ -92,6 +94,7 @@ void reset_client(ServerState& state, ClientId id) {
         --state.viewers[view.chunk];
     state.orphans_due = true;
     leave_groups(state.outbox, id);
+    forget_filter_values(state, id);
     forget_admission(state, id);
     client = ClientState(state.config.allocator);
     state.client_counts[id] = ClientCounts(state.config.allocator);

@@ -1,5 +1,6 @@
 #pragma once
-// The rules of sight, in the order in which they are decided: what is near, what the client's list says, what layers allow. Interest asks
+// The rules of sight, in the order in which they are decided: what is near, what the client's list says, what layers and
+// filters allow. Interest asks
 // for all lanes of a chunk at once, Server::why for one.
 #include "src/registry/field_io.hpp"
 #include "src/server/state.hpp"
@@ -67,6 +68,29 @@ inline u64 refused_lanes(const ClientState& client, const Chunk& chunk, u64 lane
     for (u64 left = lanes & chunk.ruled; left; left &= left - 1) {
         const u32 lane = static_cast<u32>(std::countr_zero(left));
         mask |= u64(!chunk.rules[lane].allows(client.layers)) << lane;
+    }
+    return mask;
+}
+
+/// Those of `lanes` that a filter keeps from the client. Of the chunk: filters. Asked for in interest, after reserve_verdicts.
+inline u64 filtered_lanes(const ServerState& state, const ClientState& client, const Chunk& chunk, u64 lanes) {
+    const ChunkFilters& filters = *chunk.filters;
+    const ClientId id = id_of(state, client);
+    u64 mask = 0;
+    for (u64 some = filters.some; some; some &= some - 1) {
+        const u32 f = static_cast<u32>(std::countr_zero(some));
+        u64 left = lanes & ~mask & filters.lanes[f];
+        if (!left)
+            continue;
+        const ViewFilter& filter = state.filters.list[f];
+        u64* const row = filter.verdicts.row(state.filters.viewer(filter, id));
+        for (; left; left &= left - 1) {
+            const u32 lane = static_cast<u32>(std::countr_zero(left)), number = filters.numbers[f][lane];
+            u32 verdict = Verdicts::get(row, number);
+            if (verdict == Verdicts::unknown) [[unlikely]]
+                verdict = decide_filter(state, id, f, number, row);
+            mask |= u64(verdict != Verdicts::allowed) << lane;
+        }
     }
     return mask;
 }

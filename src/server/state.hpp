@@ -13,6 +13,7 @@
 #include "src/server/relation_graph.hpp"
 #include "src/server/scopes.hpp"
 #include "src/server/typed_outbox.hpp"
+#include "src/server/view_filters.hpp"
 #include "src/visibility/interest_grid.hpp"
 #include "throng/server.hpp"
 
@@ -330,6 +331,7 @@ struct ServerState {
     ChangeReader<OwnedBy> owner_changes;
     ChangeReader<SharedWith> group_changes;
     ChangeReader<ScopedTo> scope_changes;
+    ViewFilters filters;
     struct Owner {
         u64 entity_id = 0;
         ClientId client = 0;
@@ -558,6 +560,27 @@ inline bool receives(const ClientState& client, const OutMessage& message) {
     return client.connected && (client.joined || independent) && message.sequence < client.left_sequence &&
            message.sequence >= (independent ? client.connected_sequence : client.joined_sequence);
 }
+inline ClientId id_of(const ServerState& state, const ClientState& client) {
+    return static_cast<ClientId>(&client - state.clients.data());
+}
+
+/// Whether a filter lets the client see entities with a value, as both are now. Asks its function.
+bool filter_allows(const ServerState& state, ClientId client, u32 filter, u32 number);
+/// The same, into the client's row of the filter's verdicts, by any worker. Returns the verdict.
+u32 decide_filter(const ServerState& state, ClientId client, u32 filter, u32 number, u64* row);
+/// What has numbers by now gets room for verdicts; the last that structure does about filters.
+void reserve_verdicts(ServerState& state);
+/// The client is in other groups than before.
+void group_sight_changed(ServerState& state, ClientId client);
+/// Gives a client a value, or none (null).
+void set_filter_value(ServerState& state, ClientId client, u32 kind, const void* value);
+/// A client leaves.
+void forget_filter_values(ServerState& state, ClientId client);
+/// That of VisibleToGroup is the first one.
+void add_group_filter(ServerState& state);
+Error add_filter(ServerState& state, const detail::FilterType& type);
+void end_filters(ServerState& state);
+
 /// Gives up the oldest message in flight: it counts as lost and its ack no longer means anything (R6).
 void give_up_oldest(ServerState& state, ClientState& client, TickReport& counts);
 inline constexpr u32 homeless_tries_max = 256; // a tick

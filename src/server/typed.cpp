@@ -35,8 +35,9 @@ void leave_group(TypedOutbox::Group& group, ClientId client) {
     group.members.pop_back();
 }
 
-/// What the client sees of entities that are shared with groups may be something else from the next tick on.
+/// What the client sees of entities that are shared with groups, and which ones it sees, may be something else from the next tick on.
 void membership_changed(ServerState& state, ClientId id) {
+    group_sight_changed(state, id);
     if (state.layout.of_group && id < state.clients.size())
         state.clients[id].view_changed = state.clients[id].attention = state.views_changed = true;
 }

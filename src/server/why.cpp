@@ -22,6 +22,7 @@ const char* to_string(WhyReason reason) {
         "hidden from the client",
         "not shown to the client",
         "refused by layers: VisibleTo",
+        "refused by a filter",
         "lasting_max",
         "not a component of the protocol",
         "not of its audience: OwnedBy, SharedWith",
@@ -54,7 +55,8 @@ struct Question {
     const ClientChunk* view; // null: the chunk is not in the client's list
     u64 bit;                 // of the entity's lane
 
-    WhyReason out_of_sight() const;
+    const char* refusing_filter() const;
+    WhyReason out_of_sight(Why& why) const;
     WhyReason unsent() const;
     void answer(Why& why) const;
     void measure(Why& why, u32 entity_idx) const;
@@ -67,8 +69,19 @@ bool view_was_set(const ServerState& state, const ClientState& client) {
                                 std::abs(i64(client.point[1]) - client.held[1]) > hold);
 }
 
+/// Name of the first filter that keeps the entity from the client; null: none.
+const char* Question::refusing_filter() const {
+    const u32 lane = static_cast<u32>(std::countr_zero(bit));
+    for (u64 some = chunk.filters ? chunk.filters->some : 0; some; some &= some - 1) {
+        const u32 f = static_cast<u32>(std::countr_zero(some));
+        if ((chunk.filters->lanes[f] & bit) && !filter_allows(state, id_of(state, client), f, chunk.filters->numbers[f][lane]))
+            return state.filters.list[f].type.name;
+    }
+    return nullptr;
+}
+
 /// Of an entity that the last tick did not find visible.
-WhyReason Question::out_of_sight() const {
+WhyReason Question::out_of_sight(Why& why) const {
     if (slot.paused)
         return WhyReason::paused;
     if (chunk.spatial && !(view && near_lanes(state, client, chunk, bit)))
@@ -77,6 +90,9 @@ WhyReason Question::out_of_sight() const {
         return client.shows_listed_only ? WhyReason::not_shown : WhyReason::hidden;
     if (refused_lanes(client, chunk, bit))
         return WhyReason::refused_by_layers;
+    why.filter = refusing_filter();
+    if (why.filter)
+        return WhyReason::refused_by_filter;
     if (slot.lasting && lasting_full(state, client) && !client.lasting.find(slot.net_id))
         return WhyReason::lasting_limit;
     return WhyReason::next_tick;
@@ -101,7 +117,7 @@ WhyReason Question::unsent() const {
 void Question::answer(Why& why) const {
     why.visible = view && (view->visible & bit);
     if (!why.visible) {
-        why.cause = out_of_sight();
+        why.cause = out_of_sight(why);
         why.held = client.lasting.find(slot.net_id) != nullptr;
         why.reason = why.held ? WhyReason::frozen : view && (view->known & bit) ? WhyReason::leaving : why.cause;
         return;

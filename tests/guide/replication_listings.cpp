@@ -223,6 +223,36 @@ TEST_SUITE("guide") {
         CHECK_FALSE(server.visible(id, flag));
     }
 
+    TEST_CASE("filters") {
+        struct Guild { u32 number = 0; };
+        struct Member { u32 guild = 0; };
+        Game game;
+        World& world = game.world;
+        Server& server = *game.server;
+        const ClientId id = game.id;
+        const Entity banner = world.spawn(Position{10, 0, 0}, Replicated{}), tent = world.spawn(Position{10, 0, 0}, Replicated{});
+        server.view(id).look_at(0, 0, {.radius = 60});
+        const GroupId squad = server.make_group();
+        // [filters]
+        Error error = server.add_filter<Guild, Member>("guild", [](const Guild& guild, const Member* client) { // null: the client has none
+            return client && client->guild == guild.number;
+        });
+        world.add<Guild>(banner, Guild{4711}); // it need not be replicated
+        error = server.view(id).set(Member{4711}); // clear<Member>() takes it away
+        world.add<VisibleToGroup>(tent, VisibleToGroup{squad});
+        // [/filters]
+        CHECK(error == Error::none);
+        game.steps(6);
+        CHECK(server.visible(id, banner));
+        CHECK_FALSE(server.visible(id, tent));
+        CHECK(std::string(server.why(tent, id).filter) == "VisibleToGroup");
+        server.add_to_group(squad, id);
+        CHECK(server.view(id).clear<Member>() == Error::none);
+        game.steps(6);
+        CHECK_FALSE(server.visible(id, banner));
+        CHECK(server.visible(id, tent));
+    }
+
     TEST_CASE("scopes") {
         struct Purse { int gold = 7; };
         struct Orders { int goal = 3; };
