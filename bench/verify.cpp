@@ -438,7 +438,8 @@ Difference Verifier::check_promise(ClientId client, double a, double b, double r
                 }
         const bool near = distance <= 0.85 * radius, far = row && distance > 1.2 * radius;
         const VisibleTo* rule = world_.get<VisibleTo>(entity);
-        const bool forbidden = view.hidden(entity) || (rule && !rule->allows(view.layers()));
+        const bool forbidden = view.hidden(entity) || (rule && !rule->allows(view.layers())) ||
+                               (filtered && filtered(filter_context, client, entity));
         const Lasting* lasting = world_.get<Lasting>(entity);
         if (visible ? !far && (!forbidden || (lasting && lasting->from_start)) : !near || forbidden || (lasting && lasting_refused_allowed))
             return;

@@ -38,6 +38,9 @@ public:
     bool lasting_refused_allowed = false;
     /// Clients destroy entities themselves: what named one keeps its dead handle where it would be null.
     bool dead_references_allowed = false;
+    /// Filters of the server, which keep the entity from the client; null: there are none.
+    bool (*filtered)(const void* context, throng::ClientId client, throng::Entity entity) = nullptr;
+    const void* filter_context = nullptr;
     /// Of entities that were destroyed while they were paused: clients may have them, as they were.
     std::vector<throng::NetId> left_behind;
 
@@ -51,9 +54,10 @@ public:
     Difference check(throng::ClientId client, const throng::World& client_world, const throng::Client& client_half,
                      throng::Tick still_since);
 
-    /// The promise of visibility for a view at (a, b): everything replicated within 0.85 radius is visible, unless hidden or not
-    /// allowed by VisibleTo, and then never (but once, if it is Lasting from the start); nothing beyond 1.2 radius is; what has no place
-    /// is visible. Of what is visible, the components are those that audiences and ScopedTo leave. Looks at every replicated entity.
+    /// The promise of visibility for a view at (a, b): everything replicated within 0.85 radius is visible, unless hidden, or not
+    /// allowed by VisibleTo or by `filtered`, and then never (but once, if it is Lasting from the start); nothing beyond 1.2 radius is;
+    /// what has no place is visible. Of what is visible, the components are those that audiences and ScopedTo leave. Looks at every
+    /// replicated entity.
     Difference check_promise(throng::ClientId client, double a, double b, double radius);
 
     /// Entities compared, and fields, since the verifier was made: a check that compared nothing proves nothing.

@@ -1,5 +1,6 @@
 #include "tests/sim/messages.hpp"
 #include "src/server/state.hpp"
+#include "tests/sim/filters.hpp"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -316,7 +317,7 @@ Messages::Sees Messages::sees(const Peer& peer, Entity entity) const {
         return server_.net_id(entity) ? Sees::unknown : Sees::no; // paused ones stay with those who saw them
     if (plan_.server.chunks_max < 1000 || (lasting && (lasting->from_start || plan_.server.lasting_max < 1000)))
         return Sees::unknown;
-    if (!peer.may_see.shows(entity) || (rule && !rule->allows(peer.may_see.layers)))
+    if (!peer.may_see.shows(entity) || (rule && !rule->allows(peer.may_see.layers)) || refused_by_filter(world_, server_, peer, entity))
         return Sees::no;
     if (plan_.bond_chance > 0)
         return Sees::unknown; // its cluster's root may be elsewhere

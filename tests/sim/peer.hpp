@@ -5,6 +5,7 @@
 #include "throng/loopback.hpp"
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace throng_sim {
@@ -27,11 +28,12 @@ struct Userdata {
     throng::u32 size;
 };
 
-/// What the game has said that a client may see: the simulation's own list and layers.
+/// What the game has said that a client may see: the simulation's own list, layers and values for filters.
 struct SightRules {
     bool listed_only = false;
     std::set<throng::u64> listed; // entity ids
     throng::u64 layers = 0;
+    std::optional<throng::u32> side, height; // its values for filters (tests/sim/filters.hpp)
     bool shows(throng::Entity entity) const { return (listed.count(entity.entity_id) != 0) == listed_only; }
     void set(throng::Entity entity, bool shown) {
         if (shown == listed_only)

@@ -107,6 +107,7 @@ Plan::Plan(u64 s) : seed(s) {
         }
     }
     rule_chance = random.pick({0.0, 0.0, 0.3, 1.0});
+    filter_chance = Random(seed ^ 0xf117e4).pick({0.0, 0.0, 0.1, 1.0});
     listing_chance = random.pick({0.0, 0.0, 0.05});
     lasting_chance = random.pick({0.0, 0.2, 1.0});
     server.lasting_max = random.pick({4096u, 4096u, 4u});

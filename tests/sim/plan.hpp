@@ -62,6 +62,7 @@ struct Plan {
     bool oscillates = false;       // some cross a cell border and come back
     throng::u32 batch_max = 8;     // of hide, show, change
     double rule_chance = 0;        // a tick: a VisibleTo is set, changed or taken away, or a client's layers change
+    double filter_chance = 0;      // for each of 4 times a tick: something that filters of views look at changes
     double lasting_chance = 0;     // a tick: an entity becomes Lasting, or is so no longer
     double pause_chance = 0;       // a tick: some entities are paused or go on
     bool heals_paused = false;     // those that are paused at the end of the faults stay so

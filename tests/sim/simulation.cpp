@@ -53,6 +53,7 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
       server_(world_, own_.protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
       actions_(plan_, random_, world_, server_, truth_), ruled_(seed ^ 0x2d1e, world_),
       diffs_(seed ^ 0xd1ff, plan_.server_build, world_, server_), truth_(plan_.server_build, plan_.mixed ? &plan_.other_build : nullptr),
+      filters_(seed ^ 0xf117e5, world_, server_, peers_),
       messages_(plan_, world_, server_, truth_, peers_, failure_, outcome_.tally), verifier_(own_.protocol, world_, server_) {
     if (plan_.mixed) {
         other_.emplace(*builds_[1], plan_.requires_more);
@@ -61,11 +62,15 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
     }
     if (plan_.second_world)
         second_.emplace(seed, options.executor, worlds_->mux, failure_);
+    if (plan_.filter_chance > 0 && !filters_.add())
+        failure_.report("a filter is refused");
     actions_.tracing = messages_.tracing = options.trace;
     for (throng_verify::Verifier* verifier : {&verifier_, other_verifier_ ? &*other_verifier_ : &verifier_}) {
         verifier->unhoused_allowed = plan_.server.chunks_max < 1000;
         verifier->dead_references_allowed = plan_.client_end_chance > 0;
         verifier->lasting_refused_allowed = plan_.server.lasting_max < 100;
+        verifier->filtered = FilterActions::filtered;
+        verifier->filter_context = &filters_;
     }
 }
 
@@ -484,6 +489,9 @@ void Simulation::tick(bool faults) {
         actions_.motion(server_.current_tick());
         if (rules_.chance(plan_.rule_chance))
             random_rule();
+        for (u32 i = 0; i < 4; ++i)
+            if (filters_.chance(plan_.filter_chance) && !filters_.perform())
+                failure_.report("a value for a filter is refused");
         for (u32 i = 0; i < 8; ++i)
             if (ruled_.chance(plan_.ruled_chance))
                 ruled_.perform();

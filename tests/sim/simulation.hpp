@@ -4,6 +4,7 @@
 #include "bench/verify.hpp"
 #include "tests/sim/actions.hpp"
 #include "tests/sim/diffs.hpp"
+#include "tests/sim/filters.hpp"
 #include "tests/sim/messages.hpp"
 #include "tests/sim/peer.hpp"
 #include "tests/sim/second_world.hpp"
@@ -149,6 +150,7 @@ private:
     std::vector<throng::GroupId> groups_;
     throng::u32 purses_ = 0;
     std::vector<std::unique_ptr<Peer>> peers_;
+    FilterActions filters_;
     Messages messages_;
     std::vector<throng::ClientId> turned_away_; // since find_seats looked
     throng_verify::Verifier verifier_;
