@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Compares the tables of docs/conformance.md with the tests that the conformance program, and others, have.
 
-    check_conformance.py DOCUMENT CONFORMANCE_PROGRAM [OTHER_TEST_PROGRAM...]
+    check_conformance.py DOCUMENT SOURCES CONFORMANCE_PROGRAM [OTHER_TEST_PROGRAM...]
 
-Rows of behaviours are `| `group/name` | file | same, stricter or different | reason |`. Each name is a test, each test has one row,
-"different" rows cite a rule (R and a number), and there are at most 15 of them. Each name of LISTED has a row, which does not say "ours".
+Rows of behaviours are `| `group/name` | file | same, stricter or different | reason |`. Each name is a test, in that file of the folder
+SOURCES, each test has one row, "different" rows cite a rule (R and a number), and there are at most 15 of them. Each name of LISTED has a
+row, which does not say "ours".
 
 Rows of bugs are `| number: what was reported | tests | here |`. Each number of BUGS has one; its tests, `group/name` or the name of another
 program's test in double quotes, exist; a row without tests says "cannot happen: why" or "not offered". Tests named bug/NUMBER_... are in
 the row of their number, and nowhere else. Exit code: 0 clean, 1 findings (one a line), 2 bad use.
 """
+import os
 import re
 import subprocess
 import sys
@@ -61,6 +63,14 @@ userdata: update_message mutate_message
 world_serialization: replicated empty not_replicated update_existing
 backend: connect_disconnect disconnect_request server_stop replication server_message client_message
 """
+# Its unit tests that are about a behaviour, by what they are of.
+LISTED_UNIT_GROUPS = """
+related_entities: orphan single disjoint nested split join reparent orphan_after_split despawn intersection overlap overlap_removal
+    connected replication_start replication_stop runs_only_with_server
+visibility: after_clients before_clients insert_filter_on_client remove_filter_from_entity remove_filter_from_client multiple_filters
+    already_visible
+packets: packing splitting
+"""
 
 
 def listed_names(groups):
@@ -73,7 +83,7 @@ def listed_names(groups):
     return names
 
 
-LISTED = listed_names(LISTED_GROUPS)
+LISTED = listed_names(LISTED_GROUPS) + listed_names(LISTED_UNIT_GROUPS)
 
 
 def rows_of(document):
@@ -84,17 +94,30 @@ def names_of(listing):
     return [line.strip() for line in listing.splitlines() if NAME.match(line.strip())]
 
 
-def check_behaviours(document, tests, listed):
+def files_of(folder):
+    """The file of each test, by name, as cells have it."""
+    files = {}
+    for file_name in sorted(os.listdir(folder)):
+        if file_name.endswith('.cpp'):
+            with open(os.path.join(folder, file_name), encoding='utf-8') as file:
+                for name in re.findall(r'TEST_CASE\("([^"]+)"', file.read()):
+                    files[name] = '`%s`' % file_name
+    return files
+
+
+def check_behaviours(document, tests, listed, files):
     rows = rows_of(document)
     findings = []
     seen = set()
     different = 0
-    for name, _, verdict, reason in rows:
+    for name, file, verdict, reason in rows:
         if name in seen:
             findings.append('%s: two rows' % name)
         seen.add(name)
         if name not in tests:
             findings.append('%s: no such test' % name)
+        elif files.get(name) != file:
+            findings.append('%s: it is in %s, and not in %s' % (name, files.get(name), file))
         if verdict not in ('same', 'stricter', 'different', 'ours'):
             findings.append('%s: the verdict is "%s"' % (name, verdict))
         if verdict == 'ours' and name in listed:
@@ -133,16 +156,16 @@ def check_bugs(document, tests, other_tests, numbers):
 
 
 def main(arguments):
-    if len(arguments) < 2:
+    if len(arguments) < 3:
         print(__doc__.strip(), file=sys.stderr)
         return 2
     with open(arguments[0], encoding='utf-8') as file:
         document = file.read()
     listings = [subprocess.run([program, '--list-test-cases'], stdout=subprocess.PIPE, check=True).stdout.decode()
-                for program in arguments[1:]]
+                for program in arguments[2:]]
     tests = names_of(listings[0])
     other_tests = {line.strip() for listing in listings[1:] for line in listing.splitlines()}
-    behaviours, rows = check_behaviours(document, tests, LISTED)
+    behaviours, rows = check_behaviours(document, tests, LISTED, files_of(arguments[1]))
     bugs, bug_rows = check_bugs(document, tests, other_tests, BUGS)
     findings = behaviours + bugs
     for finding in findings:

@@ -1,6 +1,8 @@
 """Checks of the checker: check_conformance_test.py PATH_OF_check_conformance.py"""
 import importlib.util
+import os
 import sys
+import tempfile
 import unittest
 
 spec = importlib.util.spec_from_file_location('check_conformance', sys.argv.pop(1))
@@ -20,7 +22,8 @@ def bug(number, tests, verdict='right'):
 
 class Checks(unittest.TestCase):
     def findings(self, document, listed=()):
-        return checker.check_behaviours(document, checker.names_of(LISTING), listed)[0]
+        files = {'spawn/empty': '`spawn.cpp`', 'spawn/late': '`spawn.cpp`'}
+        return checker.check_behaviours(document, checker.names_of(LISTING), listed, files)[0]
 
     def test_clean(self):
         self.assertEqual(self.findings('| name | test |\n|---|---|\n' + row('spawn/empty') + row('spawn/late', 'different', 'R11')), [])
@@ -36,6 +39,14 @@ class Checks(unittest.TestCase):
         many = ''.join(row('spawn/n%d' % i, 'different', 'R1') for i in range(16))
         self.assertIn('16 rows are different, at most 15 may be', self.findings(many))
 
+    def test_files(self):
+        elsewhere = row('spawn/late').replace('spawn.cpp', 'despawn.cpp')
+        self.assertEqual(self.findings(row('spawn/empty') + elsewhere), ['spawn/late: it is in `spawn.cpp`, and not in `despawn.cpp`'])
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, 'a.cpp'), 'w', encoding='utf-8') as file:
+                file.write('TEST_CASE("spawn/empty") {\n}\nTEST_CASE("spawn/late") {\n}\n')
+            self.assertEqual(checker.files_of(folder), {'spawn/empty': '`a.cpp`', 'spawn/late': '`a.cpp`'})
+
     def test_listed(self):
         both = row('spawn/empty') + row('spawn/late', 'ours')
         self.assertEqual(self.findings(both, ['spawn/empty']), [])
@@ -44,8 +55,8 @@ class Checks(unittest.TestCase):
 
     def test_names_of_the_list(self):
         self.assertEqual(checker.listed_names('a: one two\n    three\nb: one'), ['a/one', 'a/two', 'a/three', 'b/one'])
-        self.assertEqual(len(checker.LISTED), 179)
-        self.assertEqual(len(set(checker.LISTED)), 179)
+        self.assertEqual(len(checker.LISTED), 204)
+        self.assertEqual(len(set(checker.LISTED)), 204)
 
     def bug_findings(self, document):
         return checker.check_bugs(document, ['spawn/empty', 'bug/7_late', 'bug/9_lost'], {'of another program'}, [7, 9])[0]
