@@ -46,7 +46,7 @@ TEST_CASE("bug/12_component_that_owns_memory") {
         protocol->opaque<Owning>("owning", 400, write_owning, read_owning);
         REQUIRE(protocol->finish() == Error::none);
         StateNet net({.heartbeat_ticks = 0}, {}, std::move(protocol));
-        HeldBack held(net);
+        HeldBack held(net, Reason::holds_back);
         for (const bool ends : {false, true}) {
             held.gate.closed = true;
             const Entity e = net.world.spawn(owning(200), Replicated{});

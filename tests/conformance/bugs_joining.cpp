@@ -51,7 +51,7 @@ TEST_CASE("bug/112_what_never_changes") {
 
 TEST_CASE("bug/114_everything_again_after_damage") {
     StateNet net;
-    HeldBack held(net);
+    HeldBack held(net, Reason::holds_back);
     auto& peer = held.peer;
     std::vector<Entity> all;
     for (int i = 0; i < 2000; ++i)

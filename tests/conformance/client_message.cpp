@@ -1,5 +1,5 @@
 // Messages and events from a client to the server, in both directions, and such as their sender hears too.
-#include "tests/conformance/support.hpp"
+#include "tests/conformance/state_support.hpp"
 
 using namespace conformance;
 
@@ -35,15 +35,18 @@ void without_plugins(Style style) {
     LoopbackNetwork network({});
     World world, client_world;
     Server server(world, *server_protocol, network.server());
-    Client client(client_world, *client_protocol, network.client(network.connect()));
+    Client client(client_world, *client_protocol, network.client(network.connect(state::StateNet::link())));
     Ear ear;
     hear(server, ear, style);
-    for (TimeUs now = 50'000; now < 500'000; now += 50'000) {
+    bool sent = false;
+    for (TimeUs now = 50'000; now < 10'000'000; now += 50'000) {
         server.receive(now);
         server.tick(now);
         CHECK(client.receive(now) == Error::none);
-        if (now == 300'000)
+        if (!sent && client.joined()) {
             CHECK(client.send_message(Attack{{}, 1}) == Error::none);
+            sent = true;
+        }
         CHECK(client.send(now) == Error::none);
     }
     CHECK(ear.values("attack") == Values{1});

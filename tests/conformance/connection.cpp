@@ -322,7 +322,7 @@ TEST_CASE("connection/hello_again") {
     Net net(asks_host());
     int asked = 0;
     net.verdict = [&](ClientId, const ClientHello&) { return ++asked, Verdict::later; };
-    const ClientId id = net.network.connect();
+    const ClientId id = net.network.connect(); // spoken over by hand: hellos are counted
     ClientBackend& backend = net.network.client(id);
     std::byte hello[hello_bytes];
     write_hello(hello, {wire_format_version, net.protocol->hash()});

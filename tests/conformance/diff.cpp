@@ -134,7 +134,7 @@ TEST_CASE("diff/outside_of_history_window") {
 TEST_CASE("diff/external_mutation") {
     StateNet net = journal_net();
     Kept kept(net);
-    net.script_loss(kept.peer, 0, 0);
+    net.perfect_link(kept.peer, Reason::counts_packets);
     net.world.mut<Journal>(kept.entity)->text[0] = '!';
     net.steps(3);
     CHECK(text(net, kept.peer, kept.entity)[0] == '!');
@@ -175,7 +175,7 @@ TEST_CASE("fns/write_diff") {
                 nullptr, &heard)) == Error::none);
     ClientConfig config;
     config.rules = &rules;
-    HeldBack held(net, config);
+    HeldBack held(net, Reason::counts_packets, config);
     const Entity e = net.world.spawn(Journal{}, Replicated{});
     const Entity marked = net.world.spawn(Journal{std::string(long_text, '.')}, Health{}, Replicated{});
     net.settle();
@@ -208,7 +208,7 @@ TEST_CASE("diff/smaller_than_the_whole") {
         for (int i = 0; i < 20; ++i)
             all.push_back(net.world.spawn(Journal{words(100, i)}, Replicated{}));
         for (int i = 0; i < 3; ++i)
-            net.script_loss(net.join(), 0, 0);
+            net.perfect_link(net.join(), Reason::counts_packets);
         net.agree();
         for (int tick = 0; tick < 50; ++tick) {
             for (std::size_t i = static_cast<std::size_t>(tick % 4); i < all.size(); i += 4) {
@@ -228,7 +228,7 @@ TEST_CASE("diff/smaller_than_the_whole") {
 
 TEST_CASE("diff/doubled_and_late") {
     StateNet net = journal_net();
-    HeldBack held(net);
+    HeldBack held(net, Reason::holds_back);
     const Entity e = net.world.spawn(Journal{std::string(long_text, '.')}, Replicated{});
     net.settle();
     std::string wanted = net.world.get<Journal>(e)->text;
@@ -259,7 +259,7 @@ TEST_CASE("diff/doubled_and_late") {
 TEST_CASE("diff/more_in_a_tick_than_are_kept") {
     StateNet net = journal_net({.history = 3});
     Kept kept(net);
-    net.script_loss(kept.peer, 0, 0);
+    net.perfect_link(kept.peer, Reason::counts_packets);
     for (const char* line : {"1", "2", "3"})
         put(net, kept.entity, line);
     net.steps(3);

@@ -30,7 +30,7 @@ struct Fns : Ruled {
     /// An entity with these markers at the client gets Health, then loses it.
     template <class... Markers>
     void insert() {
-        join();
+        join(Reason::counts_packets);
         e = net.world.spawn(Replicated{});
         net.settle();
         (there().add<Markers>(net.shown(held->peer, e)), ...);

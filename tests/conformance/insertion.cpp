@@ -214,7 +214,7 @@ TEST_CASE("insertion/after_removal") {
 TEST_CASE("insertion/confirm_history") {
     StateNet net;
     Told told;
-    HeldBack held(net, told.config());
+    HeldBack held(net, Reason::counts_ticks, told.config());
     const Entity e = net.world.spawn(Replicated{});
     net.settle();
     const Entity there = net.shown(held.peer, e);
@@ -290,7 +290,7 @@ TEST_CASE("insertion/immutable") {
         p.component<Team>("team").field(&Team::number);
         p.component<Team>("team in tens").field(&Team::number, Range{-1000, 1000, 10}).when(with<Important>);
     });
-    HeldBack held(net);
+    HeldBack held(net, Reason::holds_back);
     std::vector<int> seen; // added: positive, removed: negative
     held.peer.world->on_add<Team>([&](World&, Entity, const Team& team) { seen.push_back(team.number); });
     held.peer.world->on_remove<Team>([&](World&, Entity, const Team& team) { seen.push_back(-team.number); });
@@ -322,7 +322,7 @@ TEST_CASE("insertion/immutable") {
 
 TEST_CASE("insertion/immutable_with_functions") {
     StateNet net = make_net([](Protocol& p) { p.opaque<Motto>("motto", 100, write_motto, read_motto); });
-    HeldBack held(net);
+    HeldBack held(net, Reason::holds_back);
     std::vector<std::string> seen;
     held.peer.world->on_add<Motto>([&](World&, Entity, const Motto& motto) { seen.push_back("+" + motto.text); });
     held.peer.world->on_remove<Motto>([&](World&, Entity, const Motto& motto) { seen.push_back("-" + motto.text); });

@@ -7,7 +7,7 @@ using namespace conformance::state;
 TEST_CASE("mutate_ticks/without_changes") {
     StateNet net({.heartbeat_ticks = 1});
     Told told;
-    HeldBack held(net, told.config());
+    HeldBack held(net, Reason::counts_ticks, told.config());
     net.settle();
     REQUIRE(told.settled.size() >= 1); // of the connection
     for (int i = 0; i < 5; ++i) {
@@ -22,7 +22,7 @@ TEST_CASE("mutate_ticks/without_changes") {
 TEST_CASE("mutate_ticks/one_message") {
     StateNet net({.heartbeat_ticks = 1});
     Told told;
-    HeldBack held(net, told.config());
+    HeldBack held(net, Reason::counts_ticks, told.config());
     const Entity e = net.world.spawn(Health{1, false}, Replicated{});
     net.settle();
     told.settled.clear();
@@ -41,7 +41,7 @@ TEST_CASE("mutate_ticks/one_message") {
 TEST_CASE("mutate_ticks/multiple_messages") {
     StateNet net({.heartbeat_ticks = 1});
     Told told;
-    HeldBack held(net, told.config());
+    HeldBack held(net, Reason::counts_ticks, told.config());
     std::vector<Entity> all;
     for (int i = 0; i < 300; ++i)
         all.push_back(net.world.spawn(Health{i, false}, Replicated{}));
@@ -61,7 +61,7 @@ TEST_CASE("mutate_ticks/multiple_messages") {
 TEST_CASE("mutate_ticks/one_of_several_messages_is_lost") {
     StateNet net({.heartbeat_ticks = 1});
     Told told;
-    HeldBack held(net, told.config());
+    HeldBack held(net, Reason::holds_back, told.config());
     std::vector<Entity> all;
     for (int i = 0; i < 300; ++i)
         all.push_back(net.world.spawn(Health{i, false}, Replicated{}));
@@ -99,7 +99,7 @@ TEST_CASE("mutate_ticks/gap_of_64_ticks") {
     for (const int gap : {63, 64, 65, 128, 200}) {
         StateNet net;
         Told told;
-        HeldBack held(net, told.config());
+        HeldBack held(net, Reason::counts_ticks, told.config());
         const Entity e = net.world.spawn(Health{1, false}, Replicated{});
         net.settle();
         const Entity there = net.shown(held.peer, e);

@@ -91,7 +91,7 @@ struct WithHistory : Ruled {
                         static_cast<std::vector<int>*>(received.context)->push_back(received.older ? -health.hp : health.hp);
                     },
                     nullptr, &values)) == Error::none);
-        join({.ring_versions_max = 64, .max_late_ticks = max_late_ticks});
+        join(Reason::holds_back, {.ring_versions_max = 64, .max_late_ticks = max_late_ticks});
         e = net.world.spawn(Health{1, false}, Speed{1, 0}, Link{}, Replicated{});
         net.settle();
         REQUIRE(values == std::vector<int>{1});
@@ -198,7 +198,7 @@ TEST_CASE("mutations/with_removal") {
 
 TEST_CASE("mutations/with_despawn") {
     StateNet net;
-    HeldBack held(net);
+    HeldBack held(net, Reason::holds_back);
     const Entity e = net.world.spawn(Health{1, false}, Replicated{});
     net.settle();
     const Entity there = net.shown(held.peer, e);
@@ -220,7 +220,7 @@ TEST_CASE("mutations/buffering") {
     // What comes before the news that it builds on. A change carries all that the client has not acknowledged, so it need not wait for it;
     // where it cannot be read without, it is not applied, and comes again in full.
     StateNet net;
-    HeldBack held(net);
+    HeldBack held(net, Reason::holds_back);
     auto& peer = held.peer;
     const auto late = [&](u32 ticks) {
         net.script_packets(peer, Direction::down, {{.packet = 0, .action = ScriptAction::delay, .value = ticks * 50'000 - 25'000}});
@@ -274,7 +274,7 @@ TEST_CASE("mutations/buffering") {
 
 TEST_CASE("mutations/buffering_of_what_cannot_be_read") {
     StateNet net;
-    HeldBack held(net, {.ring_versions_max = 2}); // soon without the baselines of changes
+    HeldBack held(net, Reason::holds_back, {.ring_versions_max = 2}); // soon without the baselines of changes
     const Entity e = net.world.spawn(Health{0, false}, Replicated{}), other = net.world.spawn(Health{0, false}, Replicated{});
     net.settle();
     const u64 unapplied = held.peer.client->stats().unapplied_baseline;
@@ -314,7 +314,7 @@ TEST_CASE("mutations/buffering_of_what_comes_before_the_welcome") {
 
 TEST_CASE("mutations/old_ignored") {
     StateNet net;
-    HeldBack held(net);
+    HeldBack held(net, Reason::holds_back);
     const Entity e = net.world.spawn(Health{1, false}, Link{}, Replicated{});
     net.settle();
     held.gate.closed = true;
@@ -372,7 +372,7 @@ TEST_CASE("mutations/before_acknowledgement") {
 TEST_CASE("mutations/confirm_history") {
     StateNet net;
     Told told;
-    HeldBack held(net, told.config());
+    HeldBack held(net, Reason::counts_ticks, told.config());
     const Entity e = net.world.spawn(Health{1, false}, Replicated{});
     net.settle();
     const Entity there = net.shown(held.peer, e);

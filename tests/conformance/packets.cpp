@@ -33,7 +33,7 @@ struct PacketNet : private Sent, StateNet {
         : StateNet({.heartbeat_ticks = 0, .compression = Compression::never}, {.trace = {look, static_cast<Sent*>(this)}},
                    packet_protocol()),
           peer(join()) {
-        script_loss(peer, 0, 0);
+        perfect_link(peer, Reason::counts_packets);
         server.view(peer.id).look_at(0, 0, {.radius = 500});
         settle();
     }

@@ -21,7 +21,7 @@ int ticks_with_state(StateNet& net, Entity e, int ticks) {
 TEST_CASE("priority/entity_priority") {
     StateNet net;
     auto& peer = net.join();
-    net.script_loss(peer, 0, 0);
+    net.perfect_link(peer, Reason::counts_ticks);
     const Entity e = net.world.spawn(Health{1, false}, UpdatePriority{0.5f}, Replicated{});
     CHECK(net.step().sent_lanes == 1); // appearing does not wait
     net.settle();
@@ -37,8 +37,8 @@ TEST_CASE("priority/entity_priority") {
 TEST_CASE("priority/client_priority") {
     StateNet net;
     auto &slow = net.join(), &fast = net.join();
-    net.script_loss(slow, 0, 0);
-    net.script_loss(fast, 0, 0);
+    net.perfect_link(slow, Reason::counts_ticks);
+    net.perfect_link(fast, Reason::counts_ticks);
     const Entity e = net.world.spawn(Health{1, false}, Replicated{});
     net.settle();
     REQUIRE(net.server.view(slow.id).set_priority(e, 0.25f));
@@ -57,7 +57,7 @@ TEST_CASE("priority/client_priority") {
 TEST_CASE("priority/client_priority_overrides_entity_priority") {
     StateNet net;
     auto& peer = net.join();
-    net.script_loss(peer, 0, 0);
+    net.perfect_link(peer, Reason::counts_ticks);
     const Entity e = net.world.spawn(Health{1, false}, UpdatePriority{0.1f}, Replicated{});
     net.settle();
     REQUIRE(net.server.view(peer.id).set_priority(e, 1));
@@ -103,7 +103,7 @@ TEST_CASE("priority/change_waits_for_its_turn_though_the_world_rests") {
 TEST_CASE("priority/insertion_takes_what_waits_along") {
     StateNet net;
     auto& peer = net.join();
-    net.script_loss(peer, 0, 0);
+    net.perfect_link(peer, Reason::counts_ticks);
     const Entity e = net.world.spawn(Health{1, false}, UpdatePriority{1.f / 64}, Replicated{});
     net.settle();
     net.world.mut<Health>(e)->hp = 2;

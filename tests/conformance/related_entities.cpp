@@ -396,7 +396,7 @@ TEST_CASE("related_entities/larger_than_a_packet") {
 TEST_CASE("related_entities/seen_where_the_root_is") {
     RelatedNet net;
     auto& peer = net.join();
-    net.script_loss(peer, 0, 0);
+    net.perfect_link(peer, Reason::counts_ticks);
     net.server.view(peer.id).look_at(0, 0, {.radius = 60});
     // The root walks through the view; one child is beside it, one far behind, one nowhere.
     const Entity root = net.make(Place{-200, 0});
@@ -494,7 +494,7 @@ TEST_CASE("related_entities/end_of_a_member_comes_with_the_others") {
 TEST_CASE("related_entities/first_that_is_due_takes_all_along") {
     RelatedNet net;
     auto& peer = net.join();
-    net.script_loss(peer, 0, 0);
+    net.perfect_link(peer, Reason::counts_ticks);
     const Entity root = net.make(UpdatePriority{0.25f}), child = net.make(ChildOf{root}, UpdatePriority{0.03f});
     net.settle();
     int sent = 0;

@@ -113,7 +113,7 @@ TEST_CASE("removal/after_spawn") {
 TEST_CASE("removal/confirm_history") {
     StateNet net;
     Told told;
-    HeldBack held(net, told.config());
+    HeldBack held(net, Reason::counts_ticks, told.config());
     const Entity e = net.world.spawn(Health{1, false}, Replicated{});
     net.settle();
     const Entity there = net.shown(held.peer, e);

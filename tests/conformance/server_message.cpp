@@ -1,5 +1,5 @@
 // Messages and events from the server to its clients. "Messages" have handlers in an object, "events" plain functions; else they are one.
-#include "tests/conformance/support.hpp"
+#include "tests/conformance/state_support.hpp"
 
 using namespace conformance;
 
@@ -41,14 +41,17 @@ void without_plugins(Style style) {
     LoopbackNetwork network({});
     World world, client_world;
     Server server(world, *server_protocol, network.server());
-    const ClientId id = network.connect();
+    const ClientId id = network.connect(state::StateNet::link());
     Client client(client_world, *client_protocol, network.client(id));
     Ear ear;
     hear(client, ear, style);
-    for (TimeUs now = 50'000; now < 500'000; now += 50'000) {
+    bool sent = false;
+    for (TimeUs now = 50'000; now < 10'000'000; now += 50'000) {
         server.receive(now);
-        if (now == 300'000)
+        if (!sent && server.joined(id)) {
             CHECK(server.send_message(To::all(), Hit{{}, 1}) == Error::none);
+            sent = true;
+        }
         server.tick(now);
         CHECK(client.receive(now) == Error::none);
         CHECK(client.send(now) == Error::none);

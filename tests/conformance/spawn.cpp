@@ -319,7 +319,7 @@ TEST_CASE("spawn/signature_reconnect") {
     net.server_step();
     CHECK(peer.world->alive(adopted)); // until the next welcome
     const Entity f = net.world.spawn(Health{2, false}, unanswered, Replicated{});
-    peer.id = net.network.connect({}, {});
+    peer.id = net.network.connect(StateNet::link());
     held.gate.reconnect(net.network.client(peer.id));
     REQUIRE(net.until([&] { return net.server.joined(peer.id) && peer.client->joined(); }));
     net.agree();

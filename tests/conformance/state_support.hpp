@@ -45,6 +45,13 @@ struct Workers {
                                                             : throng::make_serial_executor();
 };
 
+/// Why a link must not lose what the test does not lose itself.
+enum class Reason {
+    counts_ticks,   // the behaviour is what happens in a certain tick: a priority's period, the tick that is confirmed
+    counts_packets, // the behaviour is how many messages, bytes, writes or calls there are; what is lost goes again
+    holds_back,     // the test holds messages back, or loses them, itself
+};
+
 struct StateNet : private Workers, throng_test::ReplicationWorld {
     using Peer = ReplicationWorld::Peer;
     explicit StateNet(const throng::ServerConfig& config = {.heartbeat_ticks = 0}, const throng::LoopbackConfig& links = {},
@@ -95,6 +102,12 @@ struct StateNet : private Workers, throng_test::ReplicationWorld {
         server.receive(now_us);
         server.tick(now_us);
     }
+    /// The peer's link loses nothing from here on, whatever the links of this run do. Only for a test that cannot be one of a lossy link:
+    /// `reason` says why. Those that script loss or packets, or hold state back, say it by that.
+    void perfect_link(const Peer& peer, Reason reason) {
+        static_cast<void>(reason);
+        script_loss(peer, 0, 0);
+    }
     /// The peer's link loses what the test says, and nothing else.
     void script_loss(const Peer& peer, double down_percent, double up_percent) {
         network.set_link(peer.id, throng::Direction::down, {.loss_percent = down_percent});
@@ -138,10 +151,17 @@ private:
     }
 };
 
-/// A client whose state can be held back, over a link without loss; what it would be sent again stays away, too.
+/// A client with a configuration of its own, whose state can be held back. With a reason its link loses nothing; else it is as in the rest
+/// of this run.
 struct HeldBack {
     explicit HeldBack(StateNet& net, const throng::ClientConfig& config = {}) : peer(net.meet()), gate(net.network.client(peer.id)) {
-        net.script_loss(peer, 0, 0);
+        begin(net, config);
+    }
+    HeldBack(StateNet& net, Reason reason, const throng::ClientConfig& config = {}) : peer(net.meet()), gate(net.network.client(peer.id)) {
+        net.perfect_link(peer, reason);
+        begin(net, config);
+    }
+    void begin(StateNet& net, const throng::ClientConfig& config) {
         peer.client = std::make_unique<throng::Client>(*peer.world, *net.protocol, gate, config);
         REQUIRE(net.until([&] { return net.server.joined(peer.id) && peer.client->joined(); }));
     }
@@ -178,10 +198,15 @@ struct Replaced { // not registered
 /// A world whose client receives under rules.
 struct Ruled {
     explicit Ruled(const throng::ServerConfig& config = {.heartbeat_ticks = 0}) : net(config), rules(*net.protocol) {}
-    /// Joins with these rules; they are complete. The link loses what the test says, and nothing else.
+    /// Joins with these rules; they are complete.
     StateNet::Peer& join(throng::ClientConfig config = {}) {
         config.rules = &rules;
         held = std::make_unique<HeldBack>(net, config);
+        return held->peer;
+    }
+    StateNet::Peer& join(Reason reason, throng::ClientConfig config = {}) {
+        config.rules = &rules;
+        held = std::make_unique<HeldBack>(net, reason, config);
         return held->peer;
     }
     throng::World& there() const { return *held->peer.world; }

@@ -6,7 +6,7 @@ using namespace conformance::state;
 
 TEST_CASE("stats/client_stats") {
     StateNet net;
-    HeldBack held(net);
+    HeldBack held(net, Reason::counts_packets);
     auto& peer = held.peer;
     const u64 bytes = net.network.counters(peer.id, Direction::down).sent_bytes; // the welcome
     CHECK(peer.client->report().messages == 0);
@@ -57,7 +57,7 @@ TEST_CASE("stats/client_stats") {
 
 TEST_CASE("stats/of_a_component") {
     StateNet net;
-    HeldBack held(net);
+    HeldBack held(net, Reason::counts_packets);
     const Entity e = net.world.spawn(Health{1, false}, Name{"abc"}, Replicated{});
     net.world.spawn(Health{2, false}, Replicated{});
     held.peer.world->spawn(Health{3, false}); // the client's own
@@ -91,7 +91,7 @@ TEST_CASE("stats/of_a_component") {
 
 TEST_CASE("stats/both_sides_agree") {
     StateNet net;
-    HeldBack held(net);
+    HeldBack held(net, Reason::counts_packets);
     auto& other = net.join();
     std::vector<Entity> all;
     for (int i = 0; i < 200; ++i)

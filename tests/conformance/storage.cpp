@@ -98,7 +98,7 @@ TEST_CASE("storage/entity") {
     std::vector<StateNet::Peer*> peers;
     for (int i = 0; i < 4; ++i) {
         peers.push_back(&net.join());
-        net.script_loss(*peers.back(), 0, 0);
+        net.perfect_link(*peers.back(), Reason::counts_packets);
     }
     const Entity first = net.world.spawn(Meter{1005, 1000, nullptr}, Replicated{});
     const Entity second = net.world.spawn(Meter{52, 50, nullptr}, Replicated{});
@@ -132,7 +132,6 @@ TEST_CASE("storage/entity") {
 TEST_CASE("storage/entity_cleanup") {
     StateNet net = meters();
     auto& peer = net.join();
-    net.script_loss(peer, 0, 0);
     const auto spawn = [&] {
         const Entity e = net.world.spawn(Meter{1, 0, std::make_shared<int>(0)}, Replicated{});
         net.settle();

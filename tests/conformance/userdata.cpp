@@ -11,7 +11,7 @@ Bytes bytes(const Data& data) { return std::as_bytes(std::span(data)); }
 
 /// What the client is told of userdata, and what it showed of one entity then.
 struct Heard {
-    explicit Heard(StateNet& n) : net(n), held(n, config()), peer(held.peer) {}
+    explicit Heard(StateNet& n) : net(n), held(n, Reason::counts_packets, config()), peer(held.peer) {}
     ClientConfig config() {
         ClientConfig out;
         out.context = this;

@@ -164,7 +164,7 @@ TEST_CASE("rules/another_type_under_receive_rules") {
     REQUIRE(compare.write_if_different<Heat>() == Error::none);
     const Entity e = net.world.spawn(Heat{300.17, {}, {}}, Replicated{});
     {
-        HeldBack hears(net, {.rules = &rules}), compares(net, {.rules = &compare});
+        HeldBack hears(net, Reason::counts_packets, {.rules = &rules}), compares(net, {.rules = &compare});
         net.settle();
         REQUIRE(net.value<Heat>(compares.peer, e));
         int changes = 0;

@@ -660,7 +660,7 @@ TEST_CASE("worlds/four_set_ups_in_each") {
     std::unique_ptr<Messenger> host[2], guest[2];
     std::unique_ptr<Client> client[2];
     Ear at_host[2], at_local[2], at_guest[2];
-    ClientMultiplexer client_mux(network.client(network.connect()));
+    ClientMultiplexer client_mux(network.client(network.connect(StateNet::link())));
     for (u32 k = 0; k < 2; ++k) { // the second is a listen server
         server[k] = std::make_unique<Server>(world[k], *protocol, mux.open(k));
         MessengerConfig of_host;
@@ -695,16 +695,16 @@ TEST_CASE("worlds/four_set_ups_in_each") {
             client_mux.flush(now);
         }
     };
-    steps(5);
+    steps(100);
     for (u32 k = 0; k < 2; ++k) {
         REQUIRE(client[k]->joined());
-        CHECK(host[k]->to_clients(To::all(), Round{static_cast<i32>(10 + k)}) == Error::none);
-        CHECK(guest[k]->to_server(Stir{static_cast<i32>(20 + k)}) == Error::none);
+        CHECK(host[k]->to_clients(To::all(), Hit{{}, static_cast<i32>(10 + k)}) == Error::none);
+        CHECK(guest[k]->to_server(Attack{{}, static_cast<i32>(20 + k)}) == Error::none);
     }
-    steps(5);
+    steps(100);
     for (u32 k = 0; k < 2; ++k) {
-        CHECK(at_guest[k].values("round") == std::vector<i64>{10 + k});
-        CHECK(at_host[k].values("stir") == std::vector<i64>{20 + k});
-        CHECK(at_local[k].values("round") == (k == 1 ? std::vector<i64>{11} : std::vector<i64>{}));
+        CHECK(at_guest[k].values("hit") == std::vector<i64>{10 + k});
+        CHECK(at_host[k].values("attack") == std::vector<i64>{20 + k});
+        CHECK(at_local[k].values("hit") == (k == 1 ? std::vector<i64>{11} : std::vector<i64>{}));
     }
 }
