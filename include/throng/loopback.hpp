@@ -183,6 +183,10 @@ public:
     /// What is under way keeps its fate. Script packet numbers go on counting. Allocates for blackouts and scripts.
     void set_link(ClientId client, Direction direction, const LinkConfig& config);
 
+    /// What ServerBackend::network_id says of a connection. Without a call it is the ClientId. Asserts when the server has been told of the
+    /// connection already, which is when it asks.
+    void set_network_id(ClientId client, u64 network_id);
+
     /// True until the client leaves or the server closes the connection.
     bool connected(ClientId client) const;
     /// One above the highest slot ever used.

@@ -59,7 +59,7 @@ public:
 
     /// Lets clients into a world, and returns its backend: the same as before, if it has been open. Its largest message is one byte less
     /// than the backend's, its flush does nothing, its disconnect takes a client out of this world only. Clients in it are numbered from 0,
-    /// by the lowest number that is free.
+    /// by the lowest number that is free; their network ids are those of their connections.
     ServerBackend& open(u32 world);
     /// All clients leave the world, and nobody comes in until it is opened again. Its Server has ended, or is not used again.
     void close(u32 world);

@@ -129,24 +129,10 @@ public:
     ///     protocol.component_as("pose", pack, unpack).field(&Packed::x, range)...; // Packed pack(const Pose&), Pose unpack(const Packed&)
     template <class T, class U>
     ConvertedBuilder<U> component_as(const char* name, U (*to_wire)(const T&), T (*from_wire)(const U&)) {
-        static_assert(!std::is_same_v<T, U>, "another type: else component");
-        static_assert(std::is_default_constructible_v<T> && std::is_move_assignable_v<T>,
-                      "clients make replicated components from nothing");
-        static_assert(std::is_default_constructible_v<U> && std::is_trivially_copyable_v<U>, "what travels is a plain struct of fields");
-        static_assert(sizeof(U) <= wire_form_bytes_max && alignof(U) <= wire_form_alignment_max, "what travels is small");
         ComponentInfo* info = add_component(name, component_id<T>(), sizeof(T));
         info->ensure_pool = [](World& world) { world.template pool<T>(); };
         info->immutable = is_immutable<T>;
-        info->form.size_bytes = sizeof(U);
-        info->form.to_wire = reinterpret_cast<WireForm::AnyFn>(to_wire);
-        info->form.from_wire = reinterpret_cast<WireForm::AnyFn>(from_wire);
-        info->form.make = [](void* wire) { ::new (wire) U(); };
-        info->form.write = [](WireForm::AnyFn fn, const void* component, void* wire) {
-            ::new (wire) U(reinterpret_cast<U (*)(const T&)>(fn)(*static_cast<const T*>(component)));
-        };
-        info->form.read = [](WireForm::AnyFn fn, const void* wire, void* component) {
-            *static_cast<T*>(component) = reinterpret_cast<T (*)(const U&)>(fn)(*static_cast<const U*>(wire));
-        };
+        info->form = wire_form(to_wire, from_wire);
         return ConvertedBuilder<U>(info);
     }
     /// Registers T with user functions instead of fields: at most bytes_max (1..65536) bytes on the wire. OpaqueBuilder::diffs: changes
@@ -188,6 +174,13 @@ public:
     ResourceBuilder<T> resource(const char* name) {
         return ResourceBuilder<T>(add_resource<T>(name));
     }
+    /// The same of a T that travels as U, as in component_as: fields are those of U.
+    template <class T, class U>
+    ResourceBuilder<U> resource_as(const char* name, U (*to_wire)(const T&), T (*from_wire)(const U&)) {
+        ComponentInfo* info = add_resource<T>(name);
+        info->form = wire_form(to_wire, from_wire); // the value comes first in a ResourceValue
+        return ResourceBuilder<U>(info);
+    }
     /// The same with functions instead of fields, which see a T: at most bytes_max (1..65536) bytes on the wire.
     template <class T>
     OpaqueBuilder resource(const char* name, u32 bytes_max, const OpaqueFunctions& functions) {
@@ -216,6 +209,15 @@ public:
         info->copy = [](void* object, const void* from) { ::new (object) T(*static_cast<const T*>(from)); };
         info->destroy = [](void* object) { static_cast<T*>(object)->~T(); };
         return MessageBuilder<T>(info);
+    }
+
+    /// Says that these are the messages of each way: finish() refuses one that its list lacks, and one that is listed and not registered
+    /// for that way (Route::both: in both lists). Handlers of a list (handlers in throng/typed.hpp) do not compile while one is missing, so
+    /// that no registered message is without a handler. No part of the hash.
+    template <class... Ups, class... Downs>
+    void message_lists(MessageList<Ups...> to_server, MessageList<Downs...> to_client) {
+        list_messages(Route::to_server, to_server.types());
+        list_messages(Route::to_client, to_client.types());
     }
 
     /// Adds data of the game that must be equal on both sides, such as a version of its rules or maps: a client with other data is
@@ -251,11 +253,13 @@ private:
                       "a resource is copied between the world and what is sent");
         ComponentInfo* info = add_component(name, component_id<ResourceValue<T>>(), sizeof(ResourceValue<T>));
         info->ensure_pool = [](World& world) { world.template pool<ResourceValue<T>>(); };
+        info->immutable = is_immutable<T>;
         info->resource = resource_access<T>();
         return info;
     }
     void add_bundle(std::span<const ComponentId> ids, const ComponentRule& rule);
     MessageInfo* add_message(const char* name, u16 type);
+    void list_messages(Route way, std::span<const u16> types);
     Impl* impl_;
 };
 

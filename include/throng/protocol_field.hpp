@@ -40,8 +40,8 @@ struct FieldList {
     u32 field_count = 0; // registered; finish() refuses more than fields_max
 };
 
-/// Writes the object into `out` and returns the byte count, or more than out.size() when it does not fit. Const: it sees
-/// neither the client nor the world. Called from any worker.
+/// Writes the object into `out`; returns the byte count, or more than out.size() when it does not fit. Sees neither client nor world: for
+/// references the object holds NetIds (docs/guide.md, 3), since an Entity says nothing on another side. Called from any worker.
 using SerializeFn = u32 (*)(const void* object, std::span<std::byte> out);
 /// Reads what SerializeFn wrote. The bytes come from the network: must be total. An Error leaves a section unapplied, a typed message
 /// undelivered.

@@ -56,6 +56,16 @@ u16 message_type_id() {
     return static_cast<u16>(slot - 1);
 }
 
+/// Types of messages, named in one place: what a game registers for one way, and what it has handlers for.
+template <class... Ts>
+struct MessageList {
+    struct Types {
+        u16 list[sizeof...(Ts) + 1]; // and one beyond, so that a list may be empty
+        operator std::span<const u16>() const { return {list, sizeof...(Ts)}; }
+    };
+    static Types types() { return {{message_type_id<Ts>()..., 0}}; }
+};
+
 /// Returned by Protocol::message; describes the fields of T in wire order.
 template <class T>
 class MessageBuilder : public FieldBuilder<T, MessageBuilder<T>> {

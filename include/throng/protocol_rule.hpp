@@ -98,11 +98,35 @@ struct WireForm {
 inline constexpr u32 wire_form_bytes_max = 1024;
 inline constexpr u32 wire_form_alignment_max = 16;
 
+/// T travels as U.
+template <class T, class U>
+WireForm wire_form(U (*to_wire)(const T&), T (*from_wire)(const U&)) {
+    static_assert(!std::is_same_v<T, U>, "another type: else what is registered travels itself");
+    static_assert(std::is_default_constructible_v<T> && std::is_move_assignable_v<T>, "clients make what is replicated from nothing");
+    static_assert(std::is_default_constructible_v<U> && std::is_trivially_copyable_v<U>, "what travels is a plain struct of fields");
+    static_assert(sizeof(U) <= wire_form_bytes_max && alignof(U) <= wire_form_alignment_max, "what travels is small");
+    WireForm form;
+    form.size_bytes = sizeof(U);
+    form.to_wire = reinterpret_cast<WireForm::AnyFn>(to_wire);
+    form.from_wire = reinterpret_cast<WireForm::AnyFn>(from_wire);
+    form.make = [](void* wire) { ::new (wire) U(); };
+    form.write = [](WireForm::AnyFn fn, const void* value, void* wire) {
+        ::new (wire) U(reinterpret_cast<U (*)(const T&)>(fn)(*static_cast<const T*>(value)));
+    };
+    form.read = [](WireForm::AnyFn fn, const void* wire, void* value) {
+        *static_cast<T*>(value) = reinterpret_cast<T (*)(const U&)>(fn)(*static_cast<const U*>(wire));
+    };
+    return form;
+}
+
 /// A resource of the server's world, as a component of the entity that stands for them on the wire. The value comes first.
 template <class T>
 struct ResourceValue {
     T value{};
 };
+/// Tag component of that entity, in the server's world alone.
+struct ResourceEntity {};
+
 /// How a component that is a resource's value comes from the server's world and into a client's. All null: it is none.
 struct ResourceAccess {
     u32 (*version)(const World&) = nullptr;
@@ -110,7 +134,7 @@ struct ResourceAccess {
     void (*publish)(World&, Entity) = nullptr;             // makes the entity's component as the resource is, or takes it away
     void (*take)(World&, const void* component) = nullptr; // makes the resource as the component is
     void (*clear)(World&) = nullptr;
-    void* (*mut)(World&) = nullptr;  // the resource, written from here on; null: there is none
+    void* (*mut)(World&) = nullptr;  // the resource, written from here on; null: there is none, or it is immutable
     void* (*make)(World&) = nullptr; // a new one, from nothing
 };
 template <class T>
@@ -129,13 +153,20 @@ ResourceAccess resource_access() {
     };
     access.take = [](World& world, const void* component) {
         const T& value = static_cast<const ResourceValue<T>*>(component)->value;
-        if (T* const there = world.resources().template mut<T>())
-            *there = value;
-        else
-            world.resources().template emplace<T>(value);
+        if constexpr (!is_immutable<T>)
+            if (T* const there = world.resources().template mut<T>()) {
+                *there = value;
+                return;
+            }
+        world.resources().template emplace<T>(value);
     };
     access.clear = [](World& world) { world.resources().template remove<T>(); };
-    access.mut = [](World& world) -> void* { return world.resources().template mut<T>(); };
+    access.mut = [](World& world) -> void* {
+        if constexpr (is_immutable<T>)
+            return nullptr; // it is made anew
+        else
+            return world.resources().template mut<T>();
+    };
     access.make = [](World& world) -> void* { return &world.resources().template emplace<T>(); };
     return access;
 }
@@ -241,7 +272,7 @@ public:
     explicit ConvertedBuilder(ComponentInfo* info) : FieldBuilder<U, ConvertedBuilder<U>>(info), RuleBuilder<ConvertedBuilder<U>>(info) {}
 };
 
-/// Returned by Protocol::resource; describes the fields of T in wire order.
+/// Returned by Protocol::resource; describes the fields of T in wire order. By Protocol::resource_as: of the type that travels.
 template <class T>
 class ResourceBuilder : public FieldBuilder<T, ResourceBuilder<T>> {
 public:
@@ -249,6 +280,12 @@ public:
     /// Clients get the value that it has at the end of the tick in which it is made, and hear of its end.
     ResourceBuilder& once() {
         info_->once = true;
+        return *this;
+    }
+    /// Who has it: the client or the group that the resources' entity (Server::keep_resource_entity) is owned by or shared with, the
+    /// same one for all resources of a world. ScopedTo and VisibleTo of that entity tell resources apart: a Scope names ResourceValue<T>.
+    ResourceBuilder& audience(Audience audience) {
+        info_->audience = audience;
         return *this;
     }
 

@@ -68,8 +68,9 @@ public:
         const u32 id = detail::known_resource_id<T>();
         return id < entries_.size() ? static_cast<const T*>(entries_[id].value) : nullptr;
     }
-    /// The same, writable; counts as a change.
+    /// The same, writable; counts as a change. Not for immutable types (is_immutable): emplace replaces these.
     template <class T>
+        requires(!requires { typename T::immutable; })
     T* mut() {
         const u32 id = detail::known_resource_id<T>();
         if (id >= entries_.size() || !entries_[id].value)

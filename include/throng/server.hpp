@@ -236,6 +236,14 @@ public:
     View view(ClientId client);
     Tick current_tick() const;
     bool joined(ClientId client) const;
+    static constexpr ClientId nobody = 0xffffffff;
+    static constexpr u64 no_network_id = ~u64(0);
+    /// What the backend calls a client (ServerBackend::network_id), from its connection on, joined or not, until it ends: in on_leave and
+    /// on_withdraw it has none any more. no_network_id: nobody is connected under this id.
+    u64 network_id(ClientId client) const;
+    /// The client that is connected with this network id, or nobody. Of several, as when a peer comes back before its old connection has
+    /// ended, the newest; when that leaves, the one before it. O(log clients).
+    ClientId client_of(u64 network_id) const;
     /// Whether the client waits for a verdict.
     bool waiting(ClientId client) const;
     /// The verdict about a client that waits. It joins at once, or once it has read the table. no_connection: it does not wait.
@@ -255,6 +263,11 @@ public:
     /// The entity that resources travel with (Protocol::resource): made in the tick that finds one, destroyed in the tick that finds none.
     /// Everyone sees it who may: a client whose list shows only what is on it (View::hide_all) needs View::show of it. Null without.
     Entity resource_entity() const;
+    /// The same entity, made now if there is none, and kept from now on when there is no resource: what it is given before the first value,
+    /// or between two, says who sees that (OwnedBy, SharedWith, VisibleTo, ScopedTo, View::hide) and how often it is sent (UpdatePriority).
+    /// Clients show it without a component meanwhile. Null: entities_max, or a protocol without resources. A world that was restored to a
+    /// time before has lost it: then call this again.
+    Entity keep_resource_entity();
     /// Most entities that a cluster of related ones may have, to go together.
     static constexpr u32 cluster_entities_max = 64;
     /// The root of the entity's cluster as of the last tick: clients see all of the cluster where they would see the root. The one with a

@@ -53,6 +53,9 @@ public:
     virtual void disconnect(ClientId client) = 0;
     /// Largest message that `send` takes on this channel, in bytes.
     virtual u32 message_bytes_max(Channel channel) const = 0;
+    /// Who is behind a connection, by a number of the backend's that does not change while it is open, and that the backend may give to the
+    /// same peer again: an account, an address. A Server asks once, in on_connect. A backend that knows none leaves the ClientId.
+    virtual u64 network_id(ClientId client) const { return client; }
 };
 
 class ClientBackendSink {

@@ -72,11 +72,20 @@ concept Handles = requires(Object& object, const T& message, const Sender& sende
     object.handle(message, sender);
 };
 
+namespace detail {
+/// One type at a time, so that the compiler names it.
+template <class Object, class T>
+constexpr void require_handler() {
+    static_assert(Handles<Object, T>, "handle(const T&, const Sender&) is missing for this message type");
+}
+} // namespace detail
+
 /// The handlers of several types: `object` has an overload handle(const T&, const Sender&) for each of Ts, or this does not compile.
 /// The object outlives their use.
 template <class... Ts, class Object>
+    requires(sizeof...(Ts) > 0)
 auto handlers(Object& object) {
-    static_assert((Handles<Object, Ts> && ...), "handle(const T&, const Sender&) is missing for a message type of the list");
+    (detail::require_handler<Object, Ts>(), ...);
     struct List {
         MessageHandler list[sizeof...(Ts)];
         operator std::span<const MessageHandler>() const { return list; }
@@ -84,6 +93,12 @@ auto handlers(Object& object) {
     return List{{MessageHandler{message_type_id<Ts>(), &object, nullptr, [](const MessageHandler& h, const void* m, const Sender& s) {
                                     static_cast<Object*>(h.context)->handle(*static_cast<const Ts*>(m), s);
                                 }}...}};
+}
+
+/// The same for a list that has a name. With Protocol::message_lists of the same list no registered message is without a handler.
+template <class... Ts, class Object>
+auto handlers(Object& object, MessageList<Ts...>) {
+    return handlers<Ts...>(object);
 }
 
 } // namespace throng

@@ -107,7 +107,7 @@ const TickReport& Server::tick(TimeUs now) {
     state.now = now;
     ++state.tick;
     state.restored = std::exchange(state.restore_count, state.world.restore_count()) != state.restore_count;
-    if (state.restored) [[unlikely]]
+    if (state.restored || state.adopt_world) [[unlikely]]
         find_resource_entity(state);
     if (state.layout.resources)
         publish_resources(state);

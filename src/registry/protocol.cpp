@@ -185,6 +185,13 @@ MessageInfo* Protocol::add_message(const char* name, u16 type) {
     return info;
 }
 
+void Protocol::list_messages(Route way, std::span<const u16> types) {
+    THRONG_ASSERT(!impl_->finished);
+    Impl::ListedMessages& listed = way == Route::to_server ? impl_->listed_up : impl_->listed_down;
+    listed.given = true;
+    listed.types.append(types.data(), types.size());
+}
+
 void Protocol::custom(std::string_view data) {
     THRONG_ASSERT(!impl_->finished);
     impl_->custom_hash = XXH3_64bits_withSeed(data.data(), data.size(), impl_->custom_hash);
@@ -475,6 +482,24 @@ static const char* wrong_diffs(const ComponentInfo& info) {
     return info.immutable || info.once ? "what is immutable or sent once has no diffs" : nullptr;
 }
 
+const char* Protocol::Impl::wrong_listing(const MessageInfo& message) const {
+    const u32 route = static_cast<u32>(message.options.route);
+    const bool up = route & static_cast<u32>(Route::to_server), down = route & static_cast<u32>(Route::to_client);
+    if (listed_up.given && up != listed_up.has(message.type))
+        return up ? "the list of messages to the server lacks it" : "the list of messages to the server has it, and it does not go there";
+    if (listed_down.given && down != listed_down.has(message.type))
+        return down ? "the list of messages to clients lacks it" : "the list of messages to clients has it, and it does not go there";
+    return nullptr;
+}
+
+bool Protocol::Impl::lists_unknown() const {
+    const auto known = [&](u16 type) {
+        return std::any_of(messages.begin(), messages.end(), [&](const MessageInfo* info) { return info->type == type; });
+    };
+    return !std::all_of(listed_up.types.begin(), listed_up.types.end(), known) ||
+           !std::all_of(listed_down.types.begin(), listed_down.types.end(), known);
+}
+
 Error Protocol::Impl::check_types() {
     if (component_count > component_count_max)
         return refuse(Error::limit_reached, overflow.name, "more than 32 components");
@@ -502,7 +527,11 @@ Error Protocol::Impl::check_types() {
                 return refuse(Error::bad_value, info.name, "registered twice", "message");
         if (info.has_rest && (!info.serialize || !info.deserialize))
             return refuse(Error::bad_value, info.name, "the rest needs two functions", "message");
+        if (const char* wrong = wrong_listing(info))
+            return refuse(Error::bad_value, info.name, wrong, "message");
     }
+    if (lists_unknown())
+        return refuse(Error::bad_value, "", "message_lists names a type that is not registered", "message");
     return Error::none;
 }
 

@@ -15,6 +15,17 @@ struct Protocol::Impl {
     u32 component_count = 0; // registered; may exceed the table until finish() refuses
     i16 velocity_columns[2] = {-1, -1}; // of the two spatial axes
     Array<MessageInfo*> messages; // builders point to them
+    struct ListedMessages {
+        bool given = false;
+        Array<u16> types;
+        bool has(u16 type) const {
+            for (const u16 listed : types)
+                if (listed == type)
+                    return true;
+            return false;
+        }
+    };
+    ListedMessages listed_up, listed_down; // message_lists
     Layout layout;
     MessageTable message_table;
     u64 dictionary_hash = 0, custom_hash = 0;
@@ -30,6 +41,9 @@ struct Protocol::Impl {
         for (MessageInfo* info : messages)
             delete info;
     }
+    /// Null, or why a message, or one that is listed, is wrong.
+    const char* wrong_listing(const MessageInfo& message) const;
+    bool lists_unknown() const;
     Error refuse(Error error, const char* name, const char* what, const char* kind = "component");
 
     // protocol.cpp

@@ -22,11 +22,15 @@ Error collect(const World& world, const Protocol& protocol, const SceneSaveOptio
         entities.push_back(entity);
     }
     std::sort(entities.begin(), entities.end(), [](const Entity& a, const Entity& b) { return a.entity_id < b.entity_id; });
+    const auto leave_out = [&](ComponentId component) { // the entity that resources travel with is not the game's
+        const auto has = [&](const Entity& entity) { return world.dense_index(entity.entity_idx, component) != no_row; };
+        entities.resize(static_cast<std::size_t>(std::remove_if(entities.begin(), entities.end(), has) - entities.begin()));
+    };
     for (const ComponentInfo& component : protocol.components())
-        if (is_resource(component)) { // the entity that resources travel with is not the game's
-            const auto has = [&](const Entity& entity) { return world.dense_index(entity.entity_idx, component.id) != no_row; };
-            entities.resize(static_cast<std::size_t>(std::remove_if(entities.begin(), entities.end(), has) - entities.begin()));
-        }
+        if (is_resource(component))
+            leave_out(component.id);
+    if (const Pool<ResourceEntity>* const tagged = world.find_pool<ResourceEntity>(); tagged && tagged->size() > 0)
+        leave_out(component_id<ResourceEntity>());
     entities.resize(static_cast<std::size_t>(std::unique(entities.begin(), entities.end()) - entities.begin()));
     if (entities.size() > options.entities_max) {
         ProblemText(report.problem).add("more entities than entities_max = ").add(u64{options.entities_max});
@@ -98,9 +102,9 @@ public:
         info_ = &protocol_.components()[component];
         if (is_resource(*info_)) {
             void* const there = info_->resource.mut(world_);
-            fields_ = row_ = static_cast<std::byte*>(there ? there : info_->resource.make(world_));
+            row_ = static_cast<std::byte*>(there ? there : info_->resource.make(world_));
             ++report_.resources;
-            return;
+            return find_fields();
         }
         entity_ = report_.entities[id];
         PoolBase& pool = *world_.pool_of(info_->id);
@@ -113,12 +117,8 @@ public:
             if (world_.hooked(info_->id))
                 changed_.push_back({entity_, info_->id});
         }
-        fields_ = row_;
-        if (const WireForm& form = info_->form; row_ && form.size_bytes > 0) {
-            form.write(form.to_wire, row_, object_);
-            fields_ = object_;
-        }
         ++report_.components;
+        find_fields();
     }
     void value(const FieldInfo& field, u64 value) override {
         if (row_)
@@ -147,6 +147,13 @@ public:
     }
 
 private:
+    void find_fields() {
+        fields_ = row_;
+        if (const WireForm& form = info_->form; row_ && form.size_bytes > 0) {
+            form.write(form.to_wire, row_, object_);
+            fields_ = object_;
+        }
+    }
     struct Changed {
         Entity entity;
         ComponentId component;

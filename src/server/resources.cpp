@@ -18,13 +18,13 @@ void publish_resources(ServerState& state) {
         if (!anew && version == state.resource_versions[c])
             continue;
         if (has && !world.alive(entity))
-            entity = world.spawn(Replicated{});
+            entity = world.spawn(Replicated{}, ResourceEntity{});
         if (!world.alive(entity))
             continue; // nothing to publish, or entities_max: tried again
         resource.publish(world, entity);
         state.resource_versions[c] = version;
     }
-    if (!any && world.alive(entity)) {
+    if (!any && !state.keep_resource_entity && world.alive(entity)) {
         if (!world.has<Replicated>(entity))
             end_in_tick(state, entity); // it is paused, and clients would keep it
         world.destroy(entity);
@@ -32,18 +32,29 @@ void publish_resources(ServerState& state) {
 }
 
 void find_resource_entity(ServerState& state) {
-    state.resource_entity = {};
+    const Pool<ResourceEntity>* const tagged = state.world.find_pool<ResourceEntity>();
+    state.resource_entity = tagged && tagged->size() > 0 ? state.world.entity_at(tagged->owner(0)) : Entity{};
     for (u32 left = state.layout.resources; left; left &= left - 1) {
         const ComponentInfo& info = *state.layout.components[static_cast<u32>(std::countr_zero(left))].info;
         state.resource_versions[std::countr_zero(left)] = info.resource.version(state.world) - 1;
-        const PoolBase* const pool = state.world.pool_of(info.id);
-        if (pool && pool->size() > 0) // nothing else has such components
-            state.resource_entity = state.world.entity_at(pool->owner(0));
     }
 }
 
 Entity Server::resource_entity() const {
     return state_->world.alive(state_->resource_entity) ? state_->resource_entity : Entity{};
+}
+
+Entity Server::keep_resource_entity() {
+    ServerState& state = *state_;
+    if (state.layout.resources == 0)
+        return {};
+    state.keep_resource_entity = true;
+    if (!state.world.alive(state.resource_entity)) {
+        find_resource_entity(state);
+        if (!state.world.alive(state.resource_entity))
+            state.resource_entity = state.world.spawn(Replicated{}, ResourceEntity{});
+    }
+    return resource_entity();
 }
 
 } // namespace throng

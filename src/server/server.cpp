@@ -35,7 +35,7 @@ ServerState::ServerState(World& w, const Protocol& p, ServerBackend& b, ServerCo
       touched_chunks(c.allocator), dirty_chunks(c.allocator), touched_list(c.allocator), touched_dirty(c.allocator),
       viewers(c.allocator), moves(c.allocator), dangling(c.allocator), bound_now(c.allocator), unbound_alive(c.allocator),
       lasting_ended(c.allocator), rule_changes(w), priority_changes(w), owner_changes(w), group_changes(w), scope_changes(w),
-      filters(c.allocator), owners(c.allocator), slow_chunks(c.allocator),
+      filters(c.allocator), owners(c.allocator), network_ids(c.allocator), slow_chunks(c.allocator),
       relations(p.layout().related_count, Server::cluster_entities_max, c.allocator), cluster_members(c.allocator),
       crowded_clusters(c.allocator), former_chunks(c.allocator),
       homeless(c.allocator), paused(c.allocator), last_pauses(c.allocator), unlogged(c.allocator), orphans(c.allocator),
@@ -96,6 +96,8 @@ void reset_client(ServerState& state, ClientId id) {
     leave_groups(state.outbox, id);
     forget_filter_values(state, id);
     forget_admission(state, id);
+    if (client.connected)
+        state.network_ids.remove(client.network_id, id);
     client = ClientState(state.config.allocator);
     state.client_counts[id] = ClientCounts(state.config.allocator);
 }
@@ -183,6 +185,8 @@ struct Receiver final : ServerBackendSink {
         reset_client(state, id);
         state.clients[id].connected = true;
         state.clients[id].connection = ++state.connections;
+        state.clients[id].network_id = state.backend.network_id(id);
+        state.network_ids.add(state.clients[id].network_id, id);
         state.clients[id].connected_sequence = state.outbox.sequence;
     }
 
@@ -373,6 +377,14 @@ void Server::receive(TimeUs now) {
 
 bool Server::joined(ClientId client) const {
     return client < state_->clients.size() && state_->clients[client].joined;
+}
+
+u64 Server::network_id(ClientId client) const {
+    return client < state_->clients.size() && state_->clients[client].connected ? state_->clients[client].network_id : no_network_id;
+}
+
+ClientId Server::client_of(u64 network_id) const {
+    return state_->network_ids.find(network_id, nobody);
 }
 
 View Server::view(ClientId client) {

@@ -9,6 +9,7 @@
 #include "src/server/keys.hpp"
 #include "src/server/lasting_list.hpp"
 #include "src/server/mirror.hpp"
+#include "src/server/network_ids.hpp"
 #include "src/server/op_queue.hpp"
 #include "src/server/relation_graph.hpp"
 #include "src/server/scopes.hpp"
@@ -154,6 +155,7 @@ struct alignas(64) ClientState {
     LaneMasks masks;       // visible lanes of which it sees other components than most
     u64 layers = 0;        // for VisibleTo and ScopedTo
     u32 connection = 0;    // running number of this connection, for OwnedBy
+    u64 network_id = 0;    // of the backend
     Tick budget_tick = 0;  // of which `tokens` is
     bool budget_tick_known = false;
     u64 hash = 0;          // of the state at hash_tick
@@ -314,6 +316,7 @@ struct ServerState {
     // [chunk * component_count + component]: lanes that the rules of a ruled component keep from having it. Written by structure.
     Array<u64> denied;
     Entity resource_entity;
+    bool keep_resource_entity = false; // also without a resource
     u32 resource_versions[Protocol::component_count_max] = {}; // that its components are of
     Array<u64> once_due;       // entity_idx * 2^32 + component sent once: its value is taken at the end of structure
     Array<u64> touched_chunks; // bit per chunk; atomic OR in mark, cleared by capture
@@ -339,6 +342,7 @@ struct ServerState {
     };
     Array<Owner> owners;          // by entity_idx, as far as one has OwnedBy
     u32 connections = 0;          // so far
+    NetworkIds network_ids;       // of connected clients
     Array<u32> slow_chunks; // those that have had an entity with a period
     bool any_dirty = false;                // a chunk changed at this tick
     bool any_oversize = false;             // a lane was too large for any message in this tick
@@ -444,7 +448,7 @@ struct ServerState {
 bool end_in_tick(ServerState& state, Entity entity);
 /// Before the stages: what has changed of the world's resources goes to their entity.
 void publish_resources(ServerState& state);
-/// The world was restored: which entity is that of the resources now? All of them are published anew.
+/// The world was restored, or had a server before: which entity is that of the resources now? All of them are published anew.
 void find_resource_entity(ServerState& state);
 /// The lanes of `view` of which the client sees something else than Layout::plain().
 inline std::span<const LaneMasks::Entry> masks_of(const ClientState& client, const ClientChunk& view) {

@@ -21,6 +21,7 @@ struct ServerMultiplexer::Impl final : ServerBackendSink {
         bool told = false; // the world has been told of the connection, and not of its end
         u8 stream = 0;
         u32 connection = 0;
+        u64 network_id = 0; // of the connection: that of the next one in its slot may be another by the time the world asks
         u32 inbox_bytes = 0;
         Staged staged;
     };
@@ -55,6 +56,10 @@ struct ServerMultiplexer::Impl final : ServerBackendSink {
         void flush(TimeUs) override {} // the multiplexer's
         void disconnect(ClientId client) override;
         u32 message_bytes_max(Channel channel) const override { return mux.bytes_max[static_cast<u32>(channel)]; }
+        u64 network_id(ClientId client) const override {
+            THRONG_ASSERT(client < seats.size());
+            return seats[client].network_id;
+        }
 
         Seat* sender(ClientId client) {
             THRONG_ASSERT(client < seats.size());
@@ -227,6 +232,7 @@ void ServerMultiplexer::Impl::open_stream(ClientId id, const Control& control) {
     seat.state = Seat::State::taken;
     seat.stream = control.stream;
     seat.connection = id;
+    seat.network_id = backend.network_id(id);
     seat.inbox_bytes = 0;
     seat.staged.reserve();
     world.inbox.add(Inbox::Kind::connect, client);

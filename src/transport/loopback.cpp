@@ -41,6 +41,7 @@ struct LoopbackNetwork::Impl {
         Impl* network;
         ClientId id;
         u32 serial = 0; // connections that the slot has had
+        u64 network_id = 0;
         bool told = false; // on_connect was reported to the client
         bool busy = false; // inside poll
         Link down;
@@ -57,6 +58,10 @@ struct LoopbackNetwork::Impl {
         void disconnect(ClientId client) override { network->close(client); }
         u32 message_bytes_max(Channel channel) const override {
             return channel == Channel::unreliable ? network->config.unreliable_bytes_max : network->config.reliable_bytes_max;
+        }
+        u64 network_id(ClientId client) const override {
+            THRONG_ASSERT(client < network->slot_count);
+            return network->connection(client).network_id;
         }
 
         Impl* network;
@@ -169,6 +174,7 @@ ClientId LoopbackNetwork::Impl::connect(const LinkConfig& down, const LinkConfig
         l.configure(direction == Direction::down ? down : up, config.allocator);
     }
     ++c.serial;
+    c.network_id = id;
     c.told = false;
     states[id] = SlotState::joining;
     staged_down[id] = 0;
@@ -370,6 +376,11 @@ void LoopbackNetwork::disconnect(ClientId client) {
 void LoopbackNetwork::set_link(ClientId client, Direction direction, const LinkConfig& config) {
     THRONG_ASSERT(client < impl_->slot_count);
     impl_->link(client, direction).configure(config, impl_->config.allocator);
+}
+
+void LoopbackNetwork::set_network_id(ClientId client, u64 network_id) {
+    THRONG_ASSERT(client < impl_->slot_count && impl_->states[client] == SlotState::joining);
+    impl_->connection(client).network_id = network_id;
 }
 
 bool LoopbackNetwork::connected(ClientId client) const {

@@ -174,21 +174,54 @@ TEST_CASE("connection/disabled_auth") {
 
 TEST_CASE("connection/network_id_map") {
     Net net;
-    auto& first = net.join();
-    auto& second = net.join();
-    CHECK(first.id != second.id);
-    for (auto* peer : {&first, &second}) // the id is the backend's own
-        CHECK(net.network.connected(peer->id) == net.server.client_report(peer->id).connected);
-    net.network.disconnect(first.id);
-    first.left = true;
+    constexpr u64 ann = 0x8000'0000'0000'0001, bob = 7;
+    const auto come = [&](u64 network_id) -> auto& {
+        auto& peer = net.connect();
+        net.network.set_network_id(peer.id, network_id);
+        return peer;
+    };
+    const auto leave = [&](auto& peer) {
+        net.network.disconnect(peer.id);
+        peer.left = true;
+        net.step();
+    };
+    auto& first = come(ann);
+    auto& second = come(bob);
+    CHECK(net.server.client_of(ann) == Server::nobody); // not connected yet
+    CHECK(net.server.network_id(first.id) == Server::no_network_id);
     net.step();
-    CHECK_FALSE(net.network.connected(first.id));
-    CHECK_FALSE(net.server.client_report(first.id).connected);
-    CHECK(net.server.client_report(second.id).connected);
-    auto& third = net.join(); // in the slot of the first, and another client
-    CHECK(third.id == first.id);
-    CHECK(net.joins == std::vector{first.id, second.id, third.id});
-    CHECK(net.server.client_report(third.id).input.messages == 1); // its hello
+    CHECK(net.server.client_of(ann) == first.id); // joined or not
+    CHECK(net.server.client_of(bob) == second.id);
+    CHECK(net.server.network_id(first.id) == ann);
+    CHECK(net.server.network_id(second.id) == bob);
+    REQUIRE(net.until([&] { return net.server.joined(first.id) && net.server.joined(second.id); }));
+    CHECK(net.server.client_of(ann) == first.id);
+    CHECK(net.server.client_of(ann - 1) == Server::nobody);
+
+    auto& plain = net.join(); // of a backend that knows no more
+    CHECK(net.server.network_id(plain.id) == plain.id);
+    CHECK(net.server.client_of(plain.id) == plain.id);
+
+    leave(second); // it goes with the client
+    CHECK(net.server.client_of(bob) == Server::nobody);
+    CHECK(net.server.network_id(second.id) == Server::no_network_id);
+    auto& third = come(ann); // in the slot of the second: somebody else's, and the first one's id
+    REQUIRE(third.id == second.id);
+    net.step();
+    CHECK(net.server.client_of(ann) == third.id); // the newest of two that live
+    CHECK(net.server.client_of(bob) == Server::nobody);
+    CHECK(net.server.network_id(first.id) == ann);
+    leave(third);
+    CHECK(net.server.client_of(ann) == first.id); // and the older is there still
+    auto& fourth = come(ann);
+    net.step();
+    leave(first);
+    CHECK(net.server.client_of(ann) == fourth.id);
+    net.server.disconnect(fourth.id); // by the server
+    CHECK(net.server.client_of(ann) == Server::nobody);
+    CHECK(net.server.network_id(fourth.id) == Server::no_network_id);
+    net.server.disconnect(fourth.id);
+    CHECK(net.server.client_of(plain.id) == plain.id);
 }
 
 TEST_CASE("connection/hello_data") {
@@ -353,7 +386,7 @@ TEST_CASE("connection/verdict_before_the_table") {
         Net net(asks_host());
         auto& peer = net.connect();
         peer.left = true; // it is stepped here
-        Protocol older; // of another build, that can read by the table
+        Protocol older;   // of another build, that can read by the table
         older.component<Place>("place").field(&Place::x, Range{-9, 9, 1}).field(&Place::z, Range{-9, 9, 1});
         REQUIRE(older.finish() == Error::none);
         Client client(peer.world, older, net.network.client(peer.id));

@@ -67,6 +67,27 @@ Error consume_diary(std::span<const std::byte> in) {
     return in.empty() || in[0] != std::byte{'!'} ? Error::none : Error::bad_value;
 }
 
+/// References of any number, in functions: as net ids.
+struct Party {
+    std::vector<NetId> members;
+};
+u32 write_party(const void* object, std::span<std::byte> out) {
+    const std::vector<NetId>& members = static_cast<const Party*>(object)->members;
+    const std::size_t bytes = members.size() * sizeof(NetId);
+    if (bytes > 0 && bytes <= out.size())
+        std::memcpy(out.data(), members.data(), bytes);
+    return static_cast<u32>(bytes);
+}
+Error read_party(void* object, std::span<const std::byte> in) {
+    if (in.size() % sizeof(NetId) != 0)
+        return Error::truncated;
+    std::vector<NetId>& members = static_cast<Party*>(object)->members;
+    members.resize(in.size() / sizeof(NetId));
+    if (!members.empty())
+        std::memcpy(members.data(), in.data(), in.size());
+    return Error::none;
+}
+
 } // namespace
 
 TEST_CASE("rules/another_type_travels") {
@@ -235,4 +256,43 @@ TEST_CASE("fns/serialize_missing_component") {
     CHECK(calls.written == 0); // never asked for a component that is not there, or not let through
     CHECK(calls.fresh + calls.in_place + calls.consumed == 0);
     CHECK(packed == 0);
+}
+
+TEST_CASE("rules/net_ids_in_own_functions") {
+    StateNet net = make_net([](Protocol& p) {
+        health(p);
+        p.opaque<Party>("party", 400, write_party, read_party);
+    });
+    auto& peer = net.join();
+    Entity e[3];
+    for (Entity& one : e)
+        one = net.world.spawn(Health{1, false}, Replicated{});
+    CHECK_FALSE(net.server.net_id(e[0])); // before the tick that sees it
+    net.server.view(peer.id).hide(e[1]);
+    net.step();
+    const Entity holder = net.world.spawn(Party{{net.server.net_id(e[0]), net.server.net_id(e[1])}}, Replicated{});
+    net.agree();
+    const auto members = [&] {
+        std::vector<Entity> out;
+        const Party* const party = net.value<Party>(peer, holder);
+        REQUIRE(party);
+        for (const NetId id : party->members)
+            out.push_back(peer.client->entity(id));
+        return out;
+    };
+    REQUIRE(members().size() == 2);
+    CHECK(members()[0] == net.shown(peer, e[0]));
+    CHECK_FALSE(members()[1]); // R11: null until it is shown
+    net.server.view(peer.id).show(e[1]);
+    net.agree();
+    REQUIRE(net.shown(peer, e[1]));
+    CHECK(members()[1] == net.shown(peer, e[1])); // and nothing of the party was sent
+    CHECK(peer.client->component_report<Party>().writes == 1);
+    net.world.mut<Party>(holder)->members.push_back(net.server.net_id(e[2]));
+    net.world.destroy(e[0]);
+    net.world.spawn(Health{2, false}, Replicated{}); // in the lane, and not it
+    net.agree();
+    REQUIRE(members().size() == 3);
+    CHECK_FALSE(members()[0]);
+    CHECK(members()[2] == net.shown(peer, e[2]));
 }

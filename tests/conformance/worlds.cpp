@@ -217,6 +217,29 @@ TEST_CASE("worlds/in_both") {
     CHECK(player.mux->stats().malformed == 0);
 }
 
+TEST_CASE("worlds/network_ids") {
+    Realms realms;
+    Realms::Player& ann = realms.connect();
+    Realms::Player& bob = realms.connect();
+    constexpr u64 ann_id = 1'000'001, bob_id = 1'000'002;
+    realms.network.set_network_id(ann.connection, ann_id);
+    realms.network.set_network_id(bob.connection, bob_id);
+    realms.enter(ann, 0);
+    realms.enter(bob, 0);
+    realms.enter(bob, 1); // client 0 there, and 1 in the other world
+    REQUIRE(realms.until([&] { return realms.joined(ann, 0) && realms.joined(bob, 0) && realms.joined(bob, 1); }));
+    for (u32 k = 0; k < 2; ++k) {
+        CHECK(realms.server[k]->client_of(bob_id) == realms.seat(bob, k));
+        CHECK(realms.server[k]->network_id(realms.seat(bob, k)) == bob_id);
+    }
+    CHECK(realms.server[0]->client_of(ann_id) == realms.seat(ann, 0));
+    CHECK(realms.server[1]->client_of(ann_id) == Server::nobody);
+    bob.mux->leave(0);
+    bob.client[0].reset();
+    REQUIRE(realms.until([&] { return realms.server[0]->client_of(bob_id) == Server::nobody; }));
+    CHECK(realms.server[1]->client_of(bob_id) == realms.seat(bob, 1));
+}
+
 TEST_CASE("worlds/moves_to_and_fro") {
     Realms realms;
     auto& player = realms.connect();

@@ -48,6 +48,54 @@ void add_256(Protocol& protocol) {
 } // namespace
 
 TEST_SUITE("events") {
+    TEST_CASE("lists of messages are all there is, or refused by name") {
+        const auto a_and_b = [](Protocol& p) {
+            p.message<A>("a", {.route = Route::both});
+            p.message<B>("b");
+        };
+        using Up = MessageList<A>;
+        using Down = MessageList<A, B>;
+        const auto listed = [&](auto up, auto down) {
+            return [=](Protocol& p) {
+                a_and_b(p);
+                p.message_lists(up, down);
+            };
+        };
+        CHECK(hash_of(a_and_b) == hash_of(listed(Up{}, Down{})));
+        CHECK(problem_of(Error::bad_value, listed(MessageList<>{}, Down{})) ==
+              "message \"a\": the list of messages to the server lacks it");
+        CHECK(problem_of(Error::bad_value, listed(Up{}, MessageList<A>{})) == "message \"b\": the list of messages to clients lacks it");
+        CHECK(problem_of(Error::bad_value, listed(Down{}, Down{})) ==
+              "message \"b\": the list of messages to the server has it, and it does not go there");
+        CHECK(problem_of(Error::bad_value, listed(Up{}, MessageList<A, B, Number<0>>{})) ==
+              "message \"\": message_lists names a type that is not registered");
+        CHECK(problem_of(Error::bad_value, [](Protocol& p) {
+                  p.message<A>("a", {.route = Route::to_server});
+                  p.message_lists(Up{}, Up{});
+              }) == "message \"a\": the list of messages to clients has it, and it does not go there");
+    }
+
+    TEST_CASE("handlers of a list that has a name") {
+        Protocol protocol;
+        add_hit(protocol);
+        add_chat(protocol, {.route = Route::both, .bytes_max = 200});
+        using Down = MessageList<Chat, Hit>;
+        protocol.message_lists(MessageList<Chat>{}, Down{});
+        REQUIRE_MESSAGE(protocol.finish() == Error::none, protocol.problem());
+        Both both;
+        const auto list = handlers(both, Down{});
+        const std::span<const MessageHandler> span = list;
+        REQUIRE(span.size() == 2);
+        CHECK(span[0].type == message_type_id<Chat>());
+        span[0].call(span[0], std::make_unique<Chat>().get(), {});
+        span[1].call(span[1], std::make_unique<Hit>().get(), {});
+        CHECK(both.chats == 1);
+        CHECK(both.hits == 1);
+        Dispatcher dispatcher(protocol.messages(), Route::to_client, default_allocator());
+        REQUIRE(dispatcher.set(handlers(both, Down{})) == Error::none);
+        CHECK(dispatcher.missing() == nullptr);
+    }
+
     TEST_CASE("a wrong registration is refused by name") {
         CHECK(problem_of(Error::bad_value, [](Protocol& p) { add_hit(p), add_hit(p); }) == "message \"hit\": registered twice");
         CHECK(problem_of(Error::bad_value, [](Protocol& p) { p.message<A>("x"), p.message<B>("x"); }) ==

@@ -77,6 +77,33 @@ Error swap_item(Server& server, Entity chest, u16 slot, u32 item) {
     return server.apply_diff<Chest>(chest, Swap{slot, item}); // a few bytes on the wire, instead of hundreds
 }
 // [/diffs]
+// [net_ids]
+struct Party { std::vector<NetId> members; }; // written as it is, by functions as above
+void join_party(Server& server, World& world, Entity party, Entity hero) {
+    if (Party* found = world.mut<Party>(party))
+        found->members.push_back(server.net_id(hero));
+}
+u32 members_in_sight(const Client& client, const Party& party) {
+    u32 count = 0;
+    for (const NetId id : party.members)
+        count += client.entity(id) ? 1 : 0;
+    return count;
+}
+// [/net_ids]
+u32 write_party(const void* component, std::span<std::byte> out) {
+    const std::vector<NetId>& members = static_cast<const Party*>(component)->members;
+    const std::size_t bytes = members.size() * sizeof(NetId);
+    if (bytes > 0 && bytes <= out.size())
+        std::memcpy(out.data(), members.data(), bytes);
+    return static_cast<u32>(bytes);
+}
+Error read_party(void* component, std::span<const std::byte> in) {
+    std::vector<NetId>& members = static_cast<Party*>(component)->members;
+    members.resize(in.size() / sizeof(NetId));
+    if (!members.empty())
+        std::memcpy(members.data(), in.data(), members.size() * sizeof(NetId));
+    return in.size() % sizeof(NetId) == 0 ? Error::none : Error::truncated;
+}
 // [diffs_anywhere]
 Error swap_anywhere(Messenger& messages, Entity chest, u16 slot, u32 item) {
     return messages.apply_diff<Chest>(chest, Swap{slot, item});
@@ -96,6 +123,10 @@ void storm(World& world) {
         weather->wind = 40; // clients: world.resources().get<Weather>()
     else
         world.resources().emplace<Weather>(Weather{40});
+}
+void show_to_sailors(Server& server, World& world, u64 sailors) { // a client is one by View::set_layers
+    const Entity resources = server.keep_resource_entity();
+    world.set(resources, ScopedTo(Scope::of<ResourceValue<Weather>>(), {.any_of = sailors}));
 }
 // [/resource]
 
@@ -121,6 +152,7 @@ TEST_CASE("guide: rules of components") {
     register_heat(protocol);
     register_chest(protocol);
     register_weather(protocol);
+    protocol.opaque<Party>("party", 400, write_party, read_party);
     REQUIRE_MESSAGE(register_with_rules(protocol) == Error::none, protocol.problem());
     World world, client_world;
     LoopbackNetwork network({.seed = 3});
@@ -134,9 +166,21 @@ TEST_CASE("guide: rules of components") {
     steps();
     REQUIRE(client_world.resources().has<Weather>());
     CHECK(client_world.resources().get<Weather>()->wind == 40);
+    server.view(id).set_layers(1);
+    show_to_sailors(server, world, 2);
+    steps();
+    CHECK_FALSE(client_world.resources().has<Weather>());
+    server.view(id).set_layers(3);
+    steps();
+    REQUIRE(client_world.resources().has<Weather>());
     const Entity there = client.entity(server.net_id(e));
     CHECK(client_world.get<Velocity>(there)->x == 1);
     CHECK(client_world.get<Mana>(there)->points == 5);
+    const Entity party = world.spawn(Party{}, Replicated{});
+    join_party(server, world, party, e);
+    steps();
+    REQUIRE(client_world.get<Party>(client.entity(server.net_id(party))));
+    CHECK(members_in_sight(client, *client_world.get<Party>(client.entity(server.net_id(party)))) == 1);
     CHECK(client_world.get<Heat>(there)->kelvin == 20.5);
     CHECK_FALSE(client_world.has<Ammo>(there));
     world.add<Duel>(e);

@@ -17,11 +17,14 @@ Error read_text(void* message, std::span<const std::byte> in);
 struct Hit { Entity target; float damage = 0; bool critical = false; };
 struct Chat { Entity speaker; std::string text; };
 struct Attack { Entity target; };
+using ToServer = MessageList<Attack, Chat>;
+using ToClients = MessageList<Hit, Chat>;
 
 void register_messages(Protocol& protocol) {
     protocol.message<Hit>("hit").field(&Hit::target).field(&Hit::damage, Range{0, 1000, 0.5}).field(&Hit::critical);
     protocol.message<Chat>("chat", {.route = Route::both, .bytes_max = 500}).field(&Chat::speaker).rest(write_text, read_text);
     protocol.message<Attack>("attack", {.channel = Channel::unreliable, .route = Route::to_server}).field(&Attack::target);
+    protocol.message_lists(ToServer{}, ToClients{}); // finish() refuses a message that its list lacks
 }
 // [/messages]
 
@@ -45,7 +48,7 @@ struct Screen {
 };
 
 Error listen(Client& client, Screen& screen) {
-    return client.set_handlers(handlers<Hit, Chat>(screen)); // without one of the two overloads: a compile-time error
+    return client.set_handlers(handlers(screen, ToClients{})); // without an overload for one of them: a compile-time error
 }
 // [/handlers]
 
@@ -124,9 +127,9 @@ TEST_SUITE("guide") {
         };
         Messenger messages(protocol, {.local_player = true}); // or a server, a server and a local player, a client
         Rules rules{messages};
-        Error error = messages.set_server_handlers(handlers<Attack, Chat>(rules));
+        Error error = messages.set_server_handlers(handlers(rules, ToServer{}));
         if (error == Error::none)
-            error = messages.set_client_handlers(handlers<Hit, Chat>(screen));
+            error = messages.set_client_handlers(handlers(screen, ToClients{}));
         if (error == Error::none)
             error = messages.to_server(Attack{orc});
         messages.dispatch(); // once a loop: the rules hear of the attack
