@@ -465,7 +465,8 @@ void Client::Impl::write_columns(const HeldChunk& chunk, const std::byte* block,
     copy_columns(chunk, block, origin, first, count, out, link);
 }
 
-/// R11: a reference reads as null until its target is shown.
+/// R11: a reference reads as null until its target is shown, and again when the game has destroyed that: a relation would take its end for
+/// one of now.
 void Client::Impl::write_references(const HeldChunk& chunk, const ComponentRows& out, u32 column, const i64* values, bool link) {
     const u32 offset = layout->components[layout->columns[column].component].info->fields[layout->columns[column].field].offset_bytes;
     for (u32 i = 0; i < out.count; ++i) {
@@ -473,7 +474,8 @@ void Client::Impl::write_references(const HeldChunk& chunk, const ComponentRows&
         bool dropped = false;
         const u32 target = link ? index.set_link(chunk.record[out.lanes[i]], column, id, dropped) : id ? index.find(id) : no_record;
         stats.references_dropped += dropped;
-        const Entity entity = target != no_record && !dropped ? index[target].entity : Entity{};
+        const bool shown = target != no_record && !dropped && world.alive(index[target].entity);
+        const Entity entity = shown ? index[target].entity : Entity{};
         std::memcpy(out.rows[i] + offset, &entity, sizeof entity);
     }
 }

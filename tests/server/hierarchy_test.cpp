@@ -121,6 +121,27 @@ TEST_SUITE("server") {
         CHECK_FALSE(net.shown_world.target<ChildOf>(shown_sailor));
     }
 
+    TEST_CASE("hierarchy: a parent that the client's game has destroyed takes nobody along that comes later") {
+        Family net;
+        const Entity ship = net.world.spawn(Spot{0, 0}, Replicated{});
+        const Entity sailor = net.world.spawn(Spot{1, 0}, Replicated{});
+        net.steps(5);
+        net.shown_world.destroy(net.shown(ship));
+        REQUIRE(net.world.relate<ChildOf>(sailor, ship) == Error::none);
+        const Entity cook = net.world.spawn(Spot{2, 0}, ChildOf{ship}, Replicated{});
+        net.steps(5);
+        for (const Entity one : {sailor, cook}) {
+            REQUIRE(net.shown_world.alive(net.shown(one)));
+            CHECK_FALSE(net.shown_world.get<ChildOf>(net.shown(one))->target);
+        }
+        net.server->view(net.id).hide(ship);
+        net.steps(5);
+        net.server->view(net.id).show(ship);
+        net.steps(5);
+        net.check_children(ship);
+        CHECK(net.shown_world.source_count<ChildOf>(net.shown(ship)) == 2);
+    }
+
     TEST_CASE("hierarchy: random trees under loss and reordering end as the server's") {
         Family net(true);
         std::vector<Entity> all;
