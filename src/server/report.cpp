@@ -69,7 +69,7 @@ void add_mirror(const ServerState& state, u32 component, ComponentReport& report
         if (chunk.version_count && chunk.dirty_tick == state.tick)
             report.changed += count(changed_lanes(state, chunk, component));
         if (const OpaqueLanes* opaque = chunk.opaque[component])
-            for (u64 left = chunk.headers[component].present; left; left &= left - 1)
+            for (u64 left = chunk.headers[component].present & chunk.alive; left; left &= left - 1) // of dead ones until they are captured
                 report.opaque_bytes += opaque->bytes[std::countr_zero(left)];
     }
 }

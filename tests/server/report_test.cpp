@@ -513,6 +513,25 @@ TEST_SUITE("server") {
         }
     }
 
+    TEST_CASE("report: of opaque values, those of entities that ended where nobody looks are not counted") {
+        Net net;
+        const Entity far = net.world.spawn(Place{500, 500}, Name{"far away"}, Replicated{});
+        const Entity near = net.world.spawn(Place{0, 0}, Name{"here"}, Replicated{});
+        auto& peer = *net.peers.front();
+        net.server.view(peer.id).look_at(500, 500, {.radius = 60});
+        net.settle();
+        CHECK(net.server.component_report<Name>().opaque_bytes == 8); // where nobody has looked, nothing is taken
+        net.server.view(peer.id).look_at(0, 0, {.radius = 60});
+        net.settle();
+        CHECK(net.server.component_report<Name>().opaque_bytes == 12);
+        net.world.destroy(far);
+        net.settle();
+        CHECK(net.server.component_report<Name>().opaque_bytes == 4);
+        net.world.destroy(near);
+        net.settle();
+        CHECK(net.server.component_report<Name>().opaque_bytes == 0);
+    }
+
     TEST_CASE("report: what a component took does not depend on whether sections are cut, or on zstd") {
         u64 bits[3] = {};
         int run = 0;
