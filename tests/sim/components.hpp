@@ -121,6 +121,18 @@ inline constexpr throng::u32 note_bytes_max = 3000;    // more than a packet
 // Place, Vitals, Facing, Link, Note, Mood, Heat, Bond, Scroll, Badge
 inline constexpr throng::u32 sequenced_components = 10;
 
+/// Calls f(piece, T*) for the type of each component, in the order of Piece. The pointer is null.
+template <class F>
+void each_component(F&& f) {
+    using throng::ResourceValue;
+    const auto each = [&]<class... Ts>(void (*)(Ts...)) {
+        throng::u32 piece = 0;
+        (f(static_cast<Piece>(piece++), static_cast<Ts*>(nullptr)), ...);
+    };
+    each(static_cast<void (*)(Place, Speed, Vitals, Facing, Link, Note, throng::Lasting, Purse, Tactics, Rumour, Diary, Mood, Birth, Heat,
+                              ResourceValue<Weather>, Bond, Scroll, ResourceValue<Scroll>, throng::SpawnSignature, Badge)>(nullptr));
+}
+
 std::unique_ptr<throng::Protocol> make_protocol(const Build& build, const throng::ProtocolConfig& config = {});
 /// As recorded sessions have it: without names of fields, Place to Note, and Lasting if asked for.
 std::unique_ptr<throng::Protocol> make_protocol(const throng::ProtocolConfig& config, bool lasting);

@@ -46,15 +46,15 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
     : options_(options), plan_(prepared(seed, options, {counted_allocate, counted_free, &allocations_}, outcome_.output)),
       builds_{plan_.mixed ? make_protocol(plan_.server_build) : nullptr, plan_.mixed ? make_protocol(plan_.other_build) : nullptr},
       own_(plan_.mixed ? *builds_[0] : protocol, plan_.requires_more), random_(seed), rules_(seed ^ 0x9075), lists_(seed ^ 0x1157),
-      priorities_(seed ^ 0x9218), scopes_(seed ^ 0x5c09e),
-      verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), lifetimes_(seed ^ 0x11fe),
-      signatures_(seed ^ 0x5191), ends_(seed ^ 0xe4d0), badges_(seed ^ 0xbad6e), dismissals_(seed ^ 0xd15a1),
-      world_({.block_rows = 64}), network_(plan_.network),
-      server_(world_, own_.protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
+      priorities_(seed ^ 0x9218), scopes_(seed ^ 0x5c09e), verdicts_(seed ^ 0xadc1), bonds_(seed ^ 0xb04d), lifetimes_(seed ^ 0x11fe),
+      signatures_(seed ^ 0x5191), ends_(seed ^ 0xe4d0), badges_(seed ^ 0xbad6e), dismissals_(seed ^ 0xd15a1), world_({.block_rows = 64}),
+      network_(plan_.network), server_(world_, own_.protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
       actions_(plan_, random_, world_, server_, truth_), ruled_(seed ^ 0x2d1e, world_),
       diffs_(seed ^ 0xd1ff, plan_.server_build, world_, server_), truth_(plan_.server_build, plan_.mixed ? &plan_.other_build : nullptr),
       filters_(seed ^ 0xf117e5, world_, server_, peers_),
-      messages_(plan_, world_, server_, truth_, peers_, failure_, outcome_.tally), verifier_(own_.protocol, world_, server_) {
+      messages_(plan_, world_, server_, truth_, peers_, failure_, outcome_.tally),
+      component_counts_(seed, plan_.server_build, world_, server_, truth_, peers_, failure_, outcome_.tally),
+      verifier_(own_.protocol, world_, server_) {
     if (plan_.mixed) {
         other_.emplace(*builds_[1], plan_.requires_more);
         common_ = make_protocol(common(plan_.server_build, plan_.other_build));
@@ -559,6 +559,7 @@ void Simulation::tick(bool faults) {
     const auto closed = [&](const auto& peer) { return peer->joined && !server_.joined(peer->id); };
     check_counts(server_, report, std::any_of(peers_.begin(), peers_.end(), closed), failure_);
     check_why(server_, report, world_, peers_, failure_);
+    component_counts_.check(report);
     check_promises();
     check_under_way();
     messages_.after_tick(report);

@@ -3,12 +3,13 @@
 // which every client must show exactly what the server means it to see.
 #include "bench/verify.hpp"
 #include "tests/sim/actions.hpp"
+#include "tests/sim/component_counts.hpp"
 #include "tests/sim/diffs.hpp"
 #include "tests/sim/filters.hpp"
 #include "tests/sim/messages.hpp"
 #include "tests/sim/peer.hpp"
-#include "tests/sim/second_world.hpp"
 #include "tests/sim/ruled.hpp"
+#include "tests/sim/second_world.hpp"
 #include "throng/multiplexer.hpp"
 #include <atomic>
 #include <optional>
@@ -152,6 +153,7 @@ private:
     std::vector<std::unique_ptr<Peer>> peers_;
     FilterActions filters_;
     Messages messages_;
+    ComponentCounts component_counts_;
     std::vector<throng::ClientId> turned_away_; // since find_seats looked
     throng_verify::Verifier verifier_;
     std::unique_ptr<throng::Protocol> common_; // of what clients of the other build show as others do

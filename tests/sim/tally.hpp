@@ -21,6 +21,9 @@ enum class Happening : throng::u8 {
     client_dismissed, // disconnected after a flush
     ticket_read,      // of a hello
     required_added,   // a component that a client's rules ask for
+    component_held,   // by clients, as a report of it says
+    component_bytes,  // of an opaque one, the same
+    component_hidden, // from a client that sees its entity
     count
 };
 inline constexpr throng::u32 happening_count = static_cast<throng::u32>(Happening::count);
@@ -39,7 +42,10 @@ inline constexpr const char* happening_names[happening_count] = {"letters to cli
                                                                  "immutable components replaced",
                                                                  "clients dismissed",
                                                                  "tickets read",
-                                                                 "required components"};
+                                                                 "required components",
+                                                                 "components held in reports",
+                                                                 "opaque bytes in reports",
+                                                                 "components hidden"};
 
 struct Tally {
     throng::u64 of[happening_count] = {};

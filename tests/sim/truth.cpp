@@ -10,6 +10,7 @@ namespace {
 
 constexpr double turn_radians = 6.283185307179586476925;
 
+constexpr u64 present = 0x2545f4914f6cdd1d; // hash of a component before its values: none of them makes it 0, as if it were absent
 u64 mix(u64 hash, u64 value) {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
     return hash ^ hash >> 29;
@@ -46,7 +47,7 @@ Fingerprint fingerprint(const World& world, Entity entity, const Ruled* ruled, c
     const auto set = [&](Piece component, auto... values) {
         if (!told.has(component))
             return;
-        u64 hash = 1;
+        u64 hash = present;
         ((hash = mix(hash, static_cast<u64>(values))), ...);
         all.of[static_cast<u32>(component)] = hash;
     };
@@ -86,7 +87,7 @@ Fingerprint fingerprint(const World& world, Entity entity, const Ruled* ruled, c
         set(Piece::diary, diary->page);
     if (const Mood* mood = ruled ? ruled->mood : world.get<Mood>(entity))
         if (!ruled || told.has(ruled->exact ? Piece::exact_mood : Piece::mood))
-            all.of[static_cast<u32>(Piece::mood)] = mix(mix(1, static_cast<u64>(mood->value)), mood->seq);
+            all.of[static_cast<u32>(Piece::mood)] = mix(mix(present, static_cast<u64>(mood->value)), mood->seq);
     if (const Birth* birth = ruled ? ruled->birth : world.get<Birth>(entity))
         set(Piece::birth, field(Piece::birth_value, birth, &Birth::value), birth->serial);
     if (const Heat* heat = ruled ? ruled->heat : world.get<Heat>(entity))
@@ -114,10 +115,8 @@ namespace {
 /// The components of which has(tag of the type) says so, as bits.
 template <class Has>
 u32 components_that(Has&& has) {
-    u32 found = 0, bit = 1;
-    const auto look = [&]<class... Ts>(void (*)(Ts...)) { ((found |= has(static_cast<Ts*>(nullptr)) ? bit : 0, bit <<= 1), ...); };
-    look(static_cast<void (*)(Place, Speed, Vitals, Facing, Link, Note, Lasting, Purse, Tactics, Rumour, Diary, Mood, Birth, Heat,
-                              ResourceValue<Weather>, Bond, Scroll, ResourceValue<Scroll>, SpawnSignature, Badge)>(nullptr));
+    u32 found = 0;
+    each_component([&](Piece piece, auto* type) { found |= u32(has(type)) << static_cast<u32>(piece); });
     return found;
 }
 } // namespace
