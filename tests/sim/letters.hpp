@@ -1,7 +1,9 @@
 #pragma once
 // The typed messages of the simulator: one struct under every combination of options that makes a difference.
-#include "throng/protocol.hpp"
+#include "throng/typed.hpp"
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace throng_sim {
 
@@ -35,5 +37,39 @@ throng::u32 text_bytes_max(const LetterKind& kind);
 throng::u32 letter_bytes_max(const LetterKind& kind, throng::u32 text_bytes);
 
 void register_letters(throng::Protocol& protocol);
+
+/// One function for all kinds, by number: what call(std::integral_constant<u32, kind>) returns.
+template <class Call>
+throng::Error by_kind(throng::u32 kind, Call&& call) {
+    return [&]<throng::u32... kinds>(std::integer_sequence<throng::u32, kinds...>) {
+        throng::Error error = throng::Error::none;
+        ((kind == kinds ? static_cast<void>(error = call(std::integral_constant<throng::u32, kinds>())) : static_cast<void>(0)), ...);
+        return error;
+    }
+    (std::make_integer_sequence<throng::u32, letter_kinds>());
+}
+
+template <throng::u32 kind>
+Letter<kind> letter_of(const LetterBody& body) {
+    Letter<kind> letter;
+    static_cast<LetterBody&>(letter) = body;
+    return letter;
+}
+
+/// Handlers of all kinds that go that way, which call f(kind, context, body, sender). F captures nothing.
+template <class Context, class F>
+std::vector<throng::MessageHandler> letter_handlers(throng::Route way, Context* context, F) {
+    std::vector<throng::MessageHandler> out;
+    const auto add = [&]<throng::u32 kind>(std::integral_constant<throng::u32, kind>) {
+        constexpr auto hears = [](void* at, const Letter<kind>& letter, const throng::Sender& sender) {
+            F{}(kind, *static_cast<Context*>(at), letter, sender);
+        };
+        if (letter_kind(kind).goes(way))
+            out.push_back(throng::handler<Letter<kind>>(+hears, context));
+    };
+    [&]<throng::u32... kinds>(std::integer_sequence<throng::u32, kinds...>) { (add(std::integral_constant<throng::u32, kinds>()), ...); }
+    (std::make_integer_sequence<throng::u32, letter_kinds>());
+    return out;
+}
 
 } // namespace throng_sim

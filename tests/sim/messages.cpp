@@ -14,24 +14,6 @@ namespace {
 constexpr u32 tick_ms = 50;
 constexpr u32 bundle_head_bytes = 17, item_head_bytes = 6; // at most: docs/wire.md, 5
 
-/// One function for all kinds, by number.
-template <class Call>
-auto by_kind(u32 kind, Call&& call) {
-    return [&]<u32... kinds>(std::integer_sequence<u32, kinds...>) {
-        Error error = Error::none;
-        ((kind == kinds ? static_cast<void>(error = call(std::integral_constant<u32, kinds>())) : static_cast<void>(0)), ...);
-        return error;
-    }
-    (std::make_integer_sequence<u32, letter_kinds>());
-}
-
-template <u32 kind>
-Letter<kind> letter_of(const LetterBody& body) {
-    Letter<kind> letter;
-    static_cast<LetterBody&>(letter) = body;
-    return letter;
-}
-
 bool same_values(const LetterBody& a, const LetterBody& b) {
     return a.number == b.number && std::llrint(a.share * 100) == std::llrint(b.share * 100) && a.urgent == b.urgent && a.text == b.text;
 }
@@ -42,42 +24,46 @@ bool contains(const std::vector<u32>& list, u32 value) {
 
 } // namespace
 
-Messages::Messages(const Plan& plan, World& world, Server& server, const Truth& truth, const std::vector<std::unique_ptr<Peer>>& peers,
-                   Failure& failure, Tally& tally)
+Messages::Messages(const Plan& plan, const Protocol& protocol, World& world, Server& server, const Truth& truth,
+                   const std::vector<std::unique_ptr<Peer>>& peers, Failure& failure, Tally& tally)
     : plan_(plan), random_(plan.seed ^ 0x1e77e5), world_(world), server_(server), truth_(truth), peers_(peers), failure_(failure),
-      tally_(tally) {
-    std::vector<MessageHandler> handlers;
-    [&]<u32... kinds>(std::integer_sequence<u32, kinds...>) {
-        ((letter_kind(kinds).goes(Route::to_server) ? handlers.push_back(handler<Letter<kinds>>(server_hears<kinds>, this)) : void()), ...);
+      tally_(tally), set_ups_(plan.seed ^ 0x5e77) {
+    const auto handlers = letter_handlers(Route::to_server, this, [](u32 kind, Messages& at, const LetterBody& body, const Sender& sender) {
+        sender.is_local() ? at.post_->hears(Route::to_server, kind, body, sender) : at.at_server(kind, body, sender);
+    });
+    Error error = Error::none;
+    if (plan.messengers) {
+        post_ = std::make_unique<Post>("the listen server", plan.seed, protocol,
+                                       MessengerConfig{.server = &server, .local_player = true}, failure, tally);
+        alone_.emplace(plan.seed, protocol, plan.server_build, failure, tally);
+        error = post_->messenger.set_server_handlers(handlers);
+        if (post_->messenger.set_client_handlers(post_->handlers(Route::to_client)) != Error::none)
+            failure_.report("the local player does not take the handlers");
+    } else {
+        error = server_.set_handlers(handlers);
     }
-    (std::make_integer_sequence<u32, letter_kinds>());
-    if (server_.set_handlers(handlers) != Error::none || server_.missing_handler())
+    if (error != Error::none || server_.missing_handler())
         failure_.report("the server does not take the handlers");
 }
 
 void Messages::listen(Peer& peer) {
     ears_.resize(std::max<std::size_t>(ears_.size(), peer.name + 1));
-    ears_[peer.name] = std::make_unique<Ear>(Ear{this, &peer, {}, {}});
-    std::vector<MessageHandler> handlers;
-    [&]<u32... kinds>(std::integer_sequence<u32, kinds...>) {
-        ((letter_kind(kinds).goes(Route::to_client)
-              ? handlers.push_back(handler<Letter<kinds>>(client_hears<kinds>, ears_[peer.name].get()))
-              : void()),
-         ...);
+    Ear& ear = *(ears_[peer.name] = std::make_unique<Ear>(Ear{this, &peer, {}, {}, nullptr}));
+    const auto handlers = letter_handlers(Route::to_client, &ear, [](u32 kind, Ear& at, const LetterBody& body, const Sender& sender) {
+        at.messages->at_client(at, kind, body, sender);
+    });
+    Error error = Error::none;
+    if (plan_.messengers) {
+        ear.post = std::make_unique<Post>("client " + std::to_string(peer.name), plan_.seed + peer.name, peer.protocol,
+                                          MessengerConfig{.client = &peer.client}, failure_, tally_);
+        error = ear.post->messenger.set_client_handlers(handlers);
+        if (ear.post->messenger.set_server_handlers(ear.post->handlers(Route::to_server)) != Error::none)
+            failure_.report("client %u does not take the handlers of what it shares", peer.name);
+    } else {
+        error = peer.client.set_handlers(handlers);
     }
-    (std::make_integer_sequence<u32, letter_kinds>());
-    if (peer.client.set_handlers(handlers) != Error::none || peer.client.missing_handler())
+    if (error != Error::none || peer.client.missing_handler())
         failure_.report("client %u does not take the handlers", peer.name);
-}
-
-template <u32 kind>
-void Messages::client_hears(void* context, const Letter<kind>& letter, const Sender& sender) {
-    Ear& ear = *static_cast<Ear*>(context);
-    ear.messages->at_client(ear, kind, letter, sender);
-}
-template <u32 kind>
-void Messages::server_hears(void* context, const Letter<kind>& letter, const Sender& sender) {
-    static_cast<Messages*>(context)->at_server(kind, letter, sender);
 }
 
 // ---------------------------------------------------------------------------------------------------- sending
@@ -97,12 +83,12 @@ void Messages::act(bool faults) {
 }
 
 /// Dead ones too, and some that nobody replicates.
-Entity Messages::any_entity() {
-    if (random_.chance(0.3))
+Entity Messages::any_entity(Random& random) const {
+    if (random.chance(0.3))
         return {};
-    if (random_.chance(0.1) && !letters_.empty()) // one of before, which may have ended
-        return letters_[random_.below(static_cast<u32>(letters_.size()))].body.first;
-    const Entity entity = world_.entity_slots() ? world_.entity_at(random_.below(world_.entity_slots())) : Entity{};
+    if (random.chance(0.1) && !letters_.empty()) // one of before, which may have ended
+        return letters_[random.below(static_cast<u32>(letters_.size()))].body.first;
+    const Entity entity = world_.entity_slots() ? world_.entity_at(random.below(world_.entity_slots())) : Entity{};
     return world_.alive(entity) && entity != server_.resource_entity() ? entity : Entity{};
 }
 
@@ -139,8 +125,8 @@ void Messages::send_to_clients(u32 number, const Peer* answered) {
     letter.kind = number;
     write(kind, letter.body, true);
     if (!kind.plain) {
-        letter.body.first = any_entity();
-        letter.body.second = random_.chance(0.5) ? Entity{} : any_entity();
+        letter.body.first = any_entity(random_);
+        letter.body.second = random_.chance(0.5) ? Entity{} : any_entity(random_);
     }
     for (const auto& peer : peers_)
         if (!peer->dismissed && (peer->joined ? !peer->cut : kind.options.independent && peer->seated))
@@ -155,6 +141,8 @@ void Messages::send_to_clients(u32 number, const Peer* answered) {
         expected = answered->dismissed ? Error::no_connection : Error::none;
     } else {
         address(letter, to, excepted, expected);
+        if (post_)
+            include_local(letter, to, excepted);
     }
     const u32 text = static_cast<u32>(letter.body.text.size());
     if (text > text_bytes_max(kind) || bundle_head_bytes + item_head_bytes + letter_bytes_max(kind, text) >
@@ -166,7 +154,7 @@ void Messages::send_to_clients(u32 number, const Peer* answered) {
     for (u32 i = 0; i < 2; ++i)
         letter.ids[i] = server_.net_id(named[i]);
     const Error error = by_kind(number, [&]<u32 k>(std::integral_constant<u32, k>) { //
-        return server_.send_message(to, letter_of<k>(letter.body));
+        return post_ ? post_->messenger.to_clients(to, letter_of<k>(letter.body)) : server_.send_message(to, letter_of<k>(letter.body));
     });
     const auto aimed_at = [&](const auto& peer) { return peer->name == letter.client; };
     const auto one = letter.target == To::Kind::client ? std::find_if(peers_.begin(), peers_.end(), aimed_at) : peers_.end();
@@ -174,7 +162,48 @@ void Messages::send_to_clients(u32 number, const Peer* answered) {
         expected = error; // the server may have turned it away
     if (!expect("the server", number, error, expected, plan_.server.typed_tick_bytes_max < 1u << 20))
         return;
+    if (post_ && reaches_local(letter, to))
+        post_->stays(Route::to_client, number, letter.body);
     letters_.push_back(std::move(letter));
+}
+
+/// Where the server has a player of its own, that one is left out at times.
+void Messages::include_local(Sent& letter, To& to, std::vector<ClientId>& excepted) {
+    if (to.kind == To::Kind::all_except || (to.kind == To::Kind::all && set_ups_.chance(0.2))) {
+        if (to.kind == To::Kind::all || set_ups_.chance(0.3))
+            excepted.push_back(local_player);
+        to = To::all_except(excepted);
+        letter.target = to.kind;
+    }
+}
+
+bool Messages::reaches_local(const Sent& letter, const To& to) const {
+    switch (letter.target) {
+    case To::Kind::client:
+        return false;
+    case To::Kind::all_except:
+        return std::find(to.except.begin(), to.except.end(), local_player) == to.except.end();
+    case To::Kind::layers:
+        return (letter.layers & post_->layers()) != 0;
+    case To::Kind::group:
+        return groups_[letter.group].local;
+    default:
+        return true;
+    }
+}
+
+void Messages::dispatch(bool faults) {
+    if (!post_)
+        return;
+    if (faults) {
+        const Entity named[] = {any_entity(set_ups_), any_entity(set_ups_), {}};
+        post_->act(named);
+        alone_->tick();
+    }
+    if (!faults || set_ups_.chance(0.8))
+        post_->dispatch();
+    for (const auto& peer : peers_)
+        ear(*peer).post->dispatch();
 }
 
 void Messages::address(Sent& letter, To& to, std::vector<ClientId>& excepted, Error& expected) {
@@ -187,7 +216,7 @@ void Messages::address(Sent& letter, To& to, std::vector<ClientId>& excepted, Er
         break;
     case 2:
         if (const Peer* const peer = any_peer()) {
-            to = To::client(peer->id);
+            to = To::client(peer->id != local_player ? peer->id : local_player - 1); // without a seat it has no number
             letter.client = peer->name;
             expected = contains(letter.among, peer->name) ? Error::none : Error::no_connection;
         }
@@ -213,7 +242,7 @@ void Messages::address(Sent& letter, To& to, std::vector<ClientId>& excepted, Er
         to = To::group(groups_[letter.group].id);
         break;
     default:
-        if (const Entity entity = any_entity()) {
+        if (const Entity entity = any_entity(random_)) {
             to = To::observers(entity);
             letter.observed = entity;
             expected = world_.alive(entity) ? Error::none : Error::bad_value;
@@ -255,9 +284,16 @@ void Messages::send_to_server(Peer& peer, u32 number) {
         expected = Error::no_connection;
     if (!kind.goes(Route::to_server))
         expected = Error::bad_value;
-    const Error error = by_kind(number, [&]<u32 k>(std::integral_constant<u32, k>) { //
-        return peer.client.send_message(letter_of<k>(letter.body));
+    Post* const post = ear(peer).post.get();
+    const bool shared = post && set_ups_.chance(0.4);
+    const Error error = by_kind(number, [&]<u32 k>(std::integral_constant<u32, k>) {
+        const Letter<k> sent = letter_of<k>(letter.body);
+        return !post ? peer.client.send_message(sent) : shared ? post->messenger.shared(sent) : post->messenger.to_server(sent);
     });
+    if (shared && error == Error::none)
+        post->stays(Route::to_server, number, letter.body);
+    if (post && post->messenger.to_clients(To::all(), Letter<0>{}) != Error::no_connection)
+        failure_.report("client %u sends to clients", peer.name);
     if (error == Error::wrong_protocol && (peer.dirty || (peer.other_build && !peer.client.joined())))
         expected = error; // by the table, damaged or not, the server has no letters
     if (expect("a client", number, error, expected, plan_.letters_pile_up))
@@ -289,6 +325,10 @@ void Messages::change_group() {
     if (!peer.joined || peer.cut)
         return;
     std::erase(group.members, peer.name);
+    if (post_ && set_ups_.chance(0.3)) {
+        group.local = !group.local;
+        group.local ? server_.add_to_group(group.id, local_player) : server_.remove_from_group(group.id, local_player);
+    }
     if (what < 6) {
         server_.add_to_group(group.id, peer.id);
         group.members.push_back(peer.name);

@@ -4,19 +4,23 @@
 #include "tests/sim/letters.hpp"
 #include "tests/sim/peer.hpp"
 #include "tests/sim/plan.hpp"
+#include "tests/sim/post.hpp"
 #include "tests/sim/tally.hpp"
 #include <memory>
+#include <optional>
 
 namespace throng_sim {
 
 class Messages {
 public:
-    Messages(const Plan& plan, throng::World& world, throng::Server& server, const Truth& truth,
+    Messages(const Plan& plan, const throng::Protocol& protocol, throng::World& world, throng::Server& server, const Truth& truth,
              const std::vector<std::unique_ptr<Peer>>& peers, Failure& failure, Tally& tally);
     /// Hears what the client gets.
     void listen(Peer& peer);
     /// Something happens: messages, members of groups. Without `faults` a seed that does so at all does it always.
     void act(bool faults);
+    /// What stayed in its process is heard. The local player sends something.
+    void dispatch(bool faults);
     /// Directly before Server::tick, and after it when clients' sights of the tick are recorded.
     void before_tick();
     void after_tick(const throng::TickReport& report);
@@ -56,10 +60,12 @@ private:
         Messages* messages;
         Peer* peer;
         Inbox at_client, at_server;
+        std::unique_ptr<Post> post; // null: no Messenger
     };
     struct Group {
         throng::GroupId id = 0;
         std::vector<throng::u32> members; // names
+        bool local = false;               // and the local player
         bool dropped = false;
     };
     enum class Sees : throng::u8 { no, yes, unknown };
@@ -67,9 +73,11 @@ private:
     void send_to_clients(throng::u32 kind, const Peer* answered);
     void send_to_server(Peer& peer, throng::u32 kind);
     void change_group();
+    void include_local(Sent& letter, throng::To& to, std::vector<throng::ClientId>& excepted);
+    bool reaches_local(const Sent& letter, const throng::To& to) const;
     void address(Sent& letter, throng::To& to, std::vector<throng::ClientId>& excepted, throng::Error& expected);
     void write(const LetterKind& kind, LetterBody& body, bool from_server);
-    throng::Entity any_entity();
+    throng::Entity any_entity(Random& random) const;
     bool expect(const char* what, throng::u32 kind, throng::Error error, throng::Error expected, bool limit_possible);
     Sees sees(const Peer& peer, throng::Entity entity) const;
     void resolve(Sent& letter);
@@ -79,10 +87,6 @@ private:
     bool excused_at_client(const Sent& letter, Peer& peer, bool behind, throng::u64& dropped) const;
     bool excused_at_server(const Sent& letter, const Peer& peer) const;
     Ear& ear(const Peer& peer) { return *ears_[peer.name]; }
-    template <throng::u32 kind>
-    static void client_hears(void* context, const Letter<kind>& letter, const throng::Sender& sender);
-    template <throng::u32 kind>
-    static void server_hears(void* context, const Letter<kind>& letter, const throng::Sender& sender);
 
     const Plan& plan_;
     Random random_; // of its own: seeds keep what they drew without it
@@ -98,6 +102,9 @@ private:
     std::vector<Group> groups_;              // dropped ones stay
     throng::u64 dropped_up_ = 0;             // by the server, because they were too many
     bool answering_ = false;
+    Random set_ups_; // the same, of what Messengers do
+    std::unique_ptr<Post> post_; // of a listen server
+    std::optional<SinglePlayer> alone_;
 };
 
 } // namespace throng_sim

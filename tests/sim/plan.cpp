@@ -147,6 +147,7 @@ Plan::Plan(u64 s) : seed(s) {
         if (letters_pile_up)
             client.typed_outgoing_bytes_max = 1000;
     }
+    messengers = letter_chance > 0 && Random(seed ^ 0x9e55).chance(0.4);
     limited.typed_wait_ms = client.typed_wait_ms;
     limited.typed_waiting_max = limited.typed_waiting_unreliable_max = client.typed_waiting_max;
     limited.typed_outgoing_bytes_max = client.typed_outgoing_bytes_max;

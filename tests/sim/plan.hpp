@@ -82,6 +82,7 @@ struct Plan {
     bool says_ticket = false;      // clients say something in their hellos
     bool requires_more = false;    // some clients' rules ask for further components
     double letter_chance = 0;      // a tick: typed messages are sent
+    bool messengers = false;       // letters go through Messengers: the server is a listen server, and somebody plays alone
     bool letters_pile_up = false;  // limits of what waits to be sent are small
     double bond_chance = 0;        // a tick: an entity is bound to another one, or freed
     double signature_chance = 0;   // a tick: entities with signatures are made by the server, by clients, or by both

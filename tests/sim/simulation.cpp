@@ -53,7 +53,7 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
       actions_(plan_, random_, world_, server_, truth_), ruled_(seed ^ 0x2d1e, world_),
       diffs_(seed ^ 0xd1ff, plan_.server_build, world_, server_), truth_(plan_.server_build, plan_.mixed ? &plan_.other_build : nullptr),
       filters_(seed ^ 0xf117e5, world_, server_, peers_),
-      messages_(plan_, world_, server_, truth_, peers_, failure_, outcome_.tally),
+      messages_(plan_, own_.protocol, world_, server_, truth_, peers_, failure_, outcome_.tally),
       component_counts_(seed, plan_.server_build, world_, server_, truth_, peers_, failure_, outcome_.tally),
       verifier_(own_.protocol, world_, server_) {
     if (plan_.mixed) {
@@ -539,6 +539,7 @@ void Simulation::tick(bool faults) {
         if (server_.set_userdata(userdata.bytes()) != Error::none)
             failure_.report("userdata are refused");
     }
+    messages_.dispatch(faults);
     messages_.before_tick();
     const TickReport report = server_.tick(now_);
     if (options_.trace)

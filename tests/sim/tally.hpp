@@ -14,6 +14,8 @@ enum class Happening : throng::u8 {
     letter_dropped,     // for having waited too long, or at a limit
     letter_unseen,      // dropped by the server: its sender does not see what it names
     letter_backlogged,
+    letter_stayed, // in its process
+    diff_alone,    // in single player
     client_cut_off, // its backlog was too large
     client_ended,   // an entity that it was shown
     ended_came_back,
@@ -36,6 +38,8 @@ inline constexpr const char* happening_names[happening_count] = {"letters to cli
                                                                  "letters dropped after waiting",
                                                                  "letters dropped for what they name",
                                                                  "letters backlogged",
+                                                                 "letters that stayed in their process",
+                                                                 "diffs in single player",
                                                                  "clients cut off",
                                                                  "entities ended by clients",
                                                                  "of them came back",
