@@ -27,6 +27,8 @@ enum class Piece : throng::u8 {
     world_scroll,
     signature,
     badge,
+    ammo,
+    barrel,
     exact_mood,
     place_y,
     speed_z,
@@ -55,6 +57,8 @@ struct Build {
     bool coarse = false;   // other ranges, sizes and audiences: the server's count, so it is for clients
 
     constexpr bool has(Piece piece) const { return (lacks & bit(piece)) == 0; }
+    /// Whether Ammo and Barrel are a bundle.
+    constexpr bool bundled() const { return has(Piece::ammo) && has(Piece::barrel); }
 };
 
 /// What a client of `ours` is told of by a server of `theirs`.
@@ -62,12 +66,15 @@ constexpr Build both(const Build& theirs, const Build& ours) {
     return {theirs.lacks | ours.lacks};
 }
 
-/// The part of the server's build that such a client shows as others do: of a component with two names all or nothing.
+/// The part of the server's build that such a client shows as others do: of a component with two names, and of a bundle,
+/// all or nothing.
 constexpr Build common(const Build& theirs, const Build& ours) {
     constexpr throng::u64 names = bit(Piece::mood) | bit(Piece::exact_mood);
     Build out = both(theirs, ours);
     if ((out.lacks ^ theirs.lacks) & names)
         out.lacks |= names;
+    if (theirs.bundled() && !out.bundled()) // one part alone goes by a rule that such a build does not have
+        out.lacks |= bit(Piece::ammo) | bit(Piece::barrel);
     return out;
 }
 

@@ -58,6 +58,12 @@ bool ComponentCounts::ruled_out(u32 component, Entity entity) const {
         return world_.has<Birth>(entity) && !world_.has<Vitals>(entity);
     case Piece::heat:
         return world_.has<Heat>(entity) && world_.has<Shy>(entity);
+    case Piece::ammo:
+    case Piece::barrel: {
+        const bool ammo = world_.has<Ammo>(entity), barrel = world_.has<Barrel>(entity);
+        const bool has = static_cast<Piece>(component) == Piece::ammo ? ammo : barrel;
+        return build_.bundled() && has && (!ammo || !barrel || world_.has<Shy>(entity));
+    }
     default:
         return false;
     }

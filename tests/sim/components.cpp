@@ -168,7 +168,7 @@ public:
                                   &Registrar::link,  &Registrar::note,   &Registrar::lasting,   &Registrar::mood,
                                   &Registrar::exact, &Registrar::birth,  &Registrar::weather,   &Registrar::heat,
                                   &Registrar::bond,  &Registrar::scoped, &Registrar::signature, &Registrar::badge,
-                                  &Registrar::scrolls};
+                                  &Registrar::scrolls, &Registrar::armament};
         constexpr std::size_t count = std::size(steps);
         for (std::size_t i = 0; i < count; ++i)
             (this->*steps[build_.reversed ? count - 1 - i : i])();
@@ -342,6 +342,14 @@ private:
         auto out = protocol_.component<Badge>("badge");
         fields([&] { out.field(&Badge::rank, name("rank")); }, [&] { out.field(&Badge::seq, name("seq")); },
                [&] { out.field(&Badge::giver, name("giver")); });
+    }
+    void armament() {
+        if (has(Piece::ammo))
+            protocol_.component<Ammo>("ammo").field(&Ammo::rounds, name("rounds")).field(&Ammo::seq, name("seq"));
+        if (has(Piece::barrel))
+            protocol_.component<Barrel>("barrel").field(&Barrel::worn, name("worn"));
+        if (build_.bundled())
+            protocol_.bundle<Ammo, Barrel>(without<Shy>);
     }
     void scrolls() {
         constexpr u32 bytes_max = sizeof(Scroll::seq) + scroll_bytes_max;

@@ -70,6 +70,15 @@ struct Badge { // never written, only replaced
     throng::Entity giver;
     bool operator==(const Badge&) const = default;
 };
+struct Ammo { // with Barrel, or not at all
+    int rounds = 0;
+    throng::u32 seq = 0;
+    bool operator==(const Ammo&) const = default;
+};
+struct Barrel {
+    throng::u8 worn = 0;
+    bool operator==(const Barrel&) const = default;
+};
 struct Hero {}; // of the rules alone
 struct Shy {};
 
@@ -130,7 +139,8 @@ void each_component(F&& f) {
         (f(static_cast<Piece>(piece++), static_cast<Ts*>(nullptr)), ...);
     };
     each(static_cast<void (*)(Place, Speed, Vitals, Facing, Link, Note, throng::Lasting, Purse, Tactics, Rumour, Diary, Mood, Birth, Heat,
-                              ResourceValue<Weather>, Bond, Scroll, ResourceValue<Scroll>, throng::SpawnSignature, Badge)>(nullptr));
+                              ResourceValue<Weather>, Bond, Scroll, ResourceValue<Scroll>, throng::SpawnSignature, Badge, Ammo,
+                              Barrel)>(nullptr));
 }
 
 std::unique_ptr<throng::Protocol> make_protocol(const Build& build, const throng::ProtocolConfig& config = {});

@@ -329,6 +329,7 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
     if (requires_more)
         check_required(entity, net);
     const Fingerprint here = fingerprint(world, entity);
+    bundles_seen += world.has<Ammo>(entity) && world.has<Barrel>(entity);
     if (!seen.frozen)
         seen.kept = kept_components(client, entity);
     if (seen.last.only(seen.kept).difference(here.only(seen.kept)) < component_count)

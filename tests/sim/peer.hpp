@@ -85,6 +85,7 @@ public:
     throng::Tick dismissed_at = 0;
     bool requires_more = false; // by its rules
     throng::u64 required_seen = 0;
+    throng::u64 bundles_seen = 0;
     bool cut = false;        // the server has turned it away
     bool news_heard = false; // set by each message with sections or letters
     // its view, for the promise

@@ -120,6 +120,7 @@ Plan::Plan(u64 s) : seed(s) {
     heals_paused = Random(seed ^ 0x9a06).chance(0.4);
     ruled_chance = Random(seed ^ 0x2d1e).pick({0.0, 0.05, 0.3, 1.0});
     bond_chance = random.pick({0.0, 0.1, 0.3, 1.0});
+    bundle_chance = Random(seed ^ 0xb4d1e).pick({0.0, 0.1, 0.5, 1.0});
     diff_chance = Random(seed ^ 0xd1ff).pick({0.0, 0.1, 0.5, 1.0});
     scope_chance = Random(seed ^ 0x5c09).pick({0.0, 0.1, 1.0, 1.0});
     signature_chance = Random(seed ^ 0x5197).pick({0.0, 0.0, 0.2, 1.0});

@@ -71,6 +71,8 @@ public:
                     e.without(Piece::heat_seq, &Heat::seq);
                 }));
         compare("bond", Piece::bond, bond_);
+        compare("ammo", Piece::ammo, of<Ammo>(Piece::ammo));
+        compare("barrel", Piece::barrel, of<Barrel>(Piece::barrel));
         compare("scroll", Piece::scroll, of<Scroll>(Piece::scroll));
         compare("signature", Piece::signature, of<SpawnSignature>(Piece::signature));
         if (loaded.has<Lasting>(there) != (world_.has<Lasting>(entity_) && build_.has(Piece::lasting)))

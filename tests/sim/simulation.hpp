@@ -3,6 +3,7 @@
 // which every client must show exactly what the server means it to see.
 #include "bench/verify.hpp"
 #include "tests/sim/actions.hpp"
+#include "tests/sim/bundles.hpp"
 #include "tests/sim/component_counts.hpp"
 #include "tests/sim/diffs.hpp"
 #include "tests/sim/filters.hpp"
@@ -146,6 +147,7 @@ private:
     throng::Server server_;
     Actions actions_;
     RuledActions ruled_;
+    BundleActions bundles_;
     DiffActions diffs_;
     Truth truth_;
     std::vector<throng::GroupId> groups_;

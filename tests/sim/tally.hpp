@@ -23,6 +23,7 @@ enum class Happening : throng::u8 {
     client_dismissed, // disconnected after a flush
     ticket_read,      // of a hello
     required_added,   // a component that a client's rules ask for
+    bundle_shown,     // by a client, both of its components
     component_held,   // by clients, as a report of it says
     component_bytes,  // of an opaque one, the same
     component_hidden, // from a client that sees its entity
@@ -47,6 +48,7 @@ inline constexpr const char* happening_names[happening_count] = {"letters to cli
                                                                  "clients dismissed",
                                                                  "tickets read",
                                                                  "required components",
+                                                                 "bundles shown",
                                                                  "components held in reports",
                                                                  "opaque bytes in reports",
                                                                  "components hidden"};

@@ -108,6 +108,11 @@ Fingerprint fingerprint(const World& world, Entity entity, const Ruled* ruled, c
         set(Piece::signature, signature->hash);
     if (const Badge* badge = world.get<Badge>(entity))
         set(Piece::badge, badge->rank, badge->seq);
+    const bool armed = !ruled || ruled->armed;
+    if (const Ammo* ammo = armed ? world.get<Ammo>(entity) : nullptr)
+        set(Piece::ammo, ammo->rounds, ammo->seq);
+    if (const Barrel* barrel = armed ? world.get<Barrel>(entity) : nullptr)
+        set(Piece::barrel, barrel->worn);
     return all;
 }
 
@@ -170,6 +175,10 @@ std::string describe(const World& world, Entity entity) {
         add(" signature %llx", static_cast<unsigned long long>(signature->hash));
     if (const Badge* badge = world.get<Badge>(entity))
         add(" badge %d #%u", badge->rank, badge->seq);
+    if (const Ammo* ammo = world.get<Ammo>(entity))
+        add(" ammo %d #%u", ammo->rounds, ammo->seq);
+    if (const Barrel* barrel = world.get<Barrel>(entity))
+        add(" barrel %u", barrel->worn);
     return text + " }";
 }
 
@@ -209,6 +218,7 @@ Ruled Truth::choose(const World& world, Server& server, Entity entity, NetId id,
         if (out.exact || !shy)
             out.mood = &mood_;
     }
+    out.armed = !server_build_.bundled() || (world.has<Ammo>(entity) && world.has<Barrel>(entity) && !shy);
     out.heat = shy ? nullptr : world.get<Heat>(entity);
     const Birth* birth = world.get<Birth>(entity);
     if (!birth || !world.has<Vitals>(entity)) {

@@ -14,9 +14,10 @@ struct Ruled {
     bool exact = false; // by its other name
     const Birth* birth = nullptr;
     const Heat* heat = nullptr;
+    bool armed = true; // the bundle of Ammo and Barrel is told
 };
 /// Presence and quantised values of the components of an entity but its references, a number each, 0 where one is absent.
-inline constexpr throng::u32 component_count = 20;
+inline constexpr throng::u32 component_count = 22;
 struct Fingerprint {
     throng::u64 of[component_count] = {};
     static constexpr throng::u64 any = 2; // of one that cannot be told here
