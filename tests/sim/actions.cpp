@@ -73,7 +73,7 @@ Entity Actions::spawn() {
     return entity;
 }
 
-void Actions::despawn(std::size_t index) {
+void Actions::despawn_at(std::size_t index) {
     const Entity entity = all_[index];
     all_[index] = all_.back();
     all_.pop_back();
@@ -88,7 +88,7 @@ void Actions::despawn(std::size_t index) {
         truth_.leave_behind(entity);
         left_.push_back(entity);
     }
-    world_.destroy(entity);
+    destroy(entity);
     if (how == 3)
         end(entity);
     dead_.push_back(entity);
@@ -96,9 +96,28 @@ void Actions::despawn(std::size_t index) {
         dead_.erase(dead_.begin());
 }
 
+/// With its children, and theirs.
+void Actions::destroy(Entity entity) {
+    world_.each_descendant<ChildOf>(entity, [&](Entity child) {
+        if (world_.has<Replicated>(child))
+            return;
+        truth_.leave_behind(child);
+        left_.push_back(child);
+    });
+    const bool alone = world_.source_count<ChildOf>(entity) == 0;
+    world_.destroy(entity);
+    if (!alone)
+        std::erase_if(all_, [&](Entity one) { return !world_.alive(one); });
+}
+
+void Actions::despawn(Entity entity) {
+    if (const auto at = std::find(all_.begin(), all_.end(), entity); at != all_.end())
+        despawn_at(static_cast<std::size_t>(at - all_.begin()));
+}
+
 void Actions::end_for_good(Entity entity) {
     end(entity);
-    world_.destroy(entity);
+    destroy(entity);
     std::erase(all_, entity);
 }
 
@@ -310,7 +329,7 @@ SpawnSignature Actions::sign(Random& random) {
     const SpawnSignature* const there = entity ? world_.get<SpawnSignature>(entity) : nullptr;
     if (there && random.chance(0.3)) {
         const SpawnSignature same = *there;
-        despawn(index);
+        despawn_at(index);
         if (const Entity next = spawn())
             world_.add<SpawnSignature>(next, same);
         return same;
@@ -373,10 +392,10 @@ bool Actions::perform(Action action) {
     u32 component = random_.below(component_kinds);
     switch (action) {
     case Action::despawn:
-        despawn(random_.below(static_cast<u32>(all_.size())));
+        despawn_at(random_.below(static_cast<u32>(all_.size())));
         break;
     case Action::respawn:
-        despawn(random_.below(static_cast<u32>(all_.size())));
+        despawn_at(random_.below(static_cast<u32>(all_.size())));
         spawn();
         break;
     case Action::insert:

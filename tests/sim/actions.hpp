@@ -27,13 +27,16 @@ public:
     throng::SpawnSignature sign(Random& random);
     /// The entity is destroyed.
     void end_for_good(throng::Entity entity);
+    /// The same as Action::despawn, of this one.
+    void despawn(throng::Entity entity);
     throng::Entity any_entity();
     throng::Entity any_replicated();
     bool tracing = false;
 
 private:
     throng::Entity spawn();
-    void despawn(std::size_t index);
+    void despawn_at(std::size_t index);
+    void destroy(throng::Entity entity);
     void place(Place& place);
     void insert(throng::Entity entity, throng::u32 component);
     bool has(throng::Entity entity, throng::u32 component) const;

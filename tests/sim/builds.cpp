@@ -8,7 +8,7 @@ namespace {
 
 /// Pieces that came later: seeds keep what they drew without them.
 bool is_later(Piece piece) {
-    return piece == Piece::ammo || piece == Piece::barrel;
+    return piece == Piece::ammo || piece == Piece::barrel || piece == Piece::child_of;
 }
 
 /// `leaves_out`: how many of the pieces it lacks.

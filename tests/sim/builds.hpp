@@ -29,6 +29,7 @@ enum class Piece : throng::u8 {
     badge,
     ammo,
     barrel,
+    child_of,
     exact_mood,
     place_y,
     speed_z,

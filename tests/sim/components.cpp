@@ -164,11 +164,10 @@ public:
 
     void all() {
         using Step = void (Registrar::*)();
-        constexpr Step steps[] = {&Registrar::place, &Registrar::speed,  &Registrar::vitals,    &Registrar::facing,
-                                  &Registrar::link,  &Registrar::note,   &Registrar::lasting,   &Registrar::mood,
-                                  &Registrar::exact, &Registrar::birth,  &Registrar::weather,   &Registrar::heat,
-                                  &Registrar::bond,  &Registrar::scoped, &Registrar::signature, &Registrar::badge,
-                                  &Registrar::scrolls, &Registrar::armament};
+        constexpr Step steps[] = {&Registrar::place,   &Registrar::speed,   &Registrar::vitals,   &Registrar::facing, &Registrar::link,
+                                  &Registrar::note,    &Registrar::lasting, &Registrar::mood,     &Registrar::exact,  &Registrar::birth,
+                                  &Registrar::weather, &Registrar::heat,    &Registrar::bond,     &Registrar::scoped, &Registrar::signature,
+                                  &Registrar::badge,   &Registrar::scrolls, &Registrar::armament, &Registrar::family};
         constexpr std::size_t count = std::size(steps);
         for (std::size_t i = 0; i < count; ++i)
             (this->*steps[build_.reversed ? count - 1 - i : i])();
@@ -350,6 +349,10 @@ private:
             protocol_.component<Barrel>("barrel").field(&Barrel::worn, name("worn"));
         if (build_.bundled())
             protocol_.bundle<Ammo, Barrel>(without<Shy>);
+    }
+    void family() {
+        if (has(Piece::child_of))
+            protocol_.component<ChildOf>("child of").field(&ChildOf::target, name("target"));
     }
     void scrolls() {
         constexpr u32 bytes_max = sizeof(Scroll::seq) + scroll_bytes_max;

@@ -139,8 +139,8 @@ void each_component(F&& f) {
         (f(static_cast<Piece>(piece++), static_cast<Ts*>(nullptr)), ...);
     };
     each(static_cast<void (*)(Place, Speed, Vitals, Facing, Link, Note, throng::Lasting, Purse, Tactics, Rumour, Diary, Mood, Birth, Heat,
-                              ResourceValue<Weather>, Bond, Scroll, ResourceValue<Scroll>, throng::SpawnSignature, Badge, Ammo,
-                              Barrel)>(nullptr));
+                              ResourceValue<Weather>, Bond, Scroll, ResourceValue<Scroll>, throng::SpawnSignature, Badge, Ammo, Barrel,
+                              throng::ChildOf)>(nullptr));
 }
 
 std::unique_ptr<throng::Protocol> make_protocol(const Build& build, const throng::ProtocolConfig& config = {});

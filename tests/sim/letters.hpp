@@ -67,7 +67,9 @@ std::vector<throng::MessageHandler> letter_handlers(throng::Route way, Context* 
         if (letter_kind(kind).goes(way))
             out.push_back(throng::handler<Letter<kind>>(+hears, context));
     };
-    [&]<throng::u32... kinds>(std::integer_sequence<throng::u32, kinds...>) { (add(std::integral_constant<throng::u32, kinds>()), ...); }
+    [&]<throng::u32... kinds>(std::integer_sequence<throng::u32, kinds...>) {
+        (add(std::integral_constant<throng::u32, kinds>()), ...);
+    }
     (std::make_integer_sequence<throng::u32, letter_kinds>());
     return out;
 }

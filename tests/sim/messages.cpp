@@ -33,8 +33,8 @@ Messages::Messages(const Plan& plan, const Protocol& protocol, World& world, Ser
     });
     Error error = Error::none;
     if (plan.messengers) {
-        post_ = std::make_unique<Post>("the listen server", plan.seed, protocol,
-                                       MessengerConfig{.server = &server, .local_player = true}, failure, tally);
+        post_ = std::make_unique<Post>("the listen server", plan.seed, protocol, MessengerConfig{.server = &server, .local_player = true},
+                                       failure, tally);
         alone_.emplace(plan.seed, protocol, plan.server_build, failure, tally);
         error = post_->messenger.set_server_handlers(handlers);
         if (post_->messenger.set_client_handlers(post_->handlers(Route::to_client)) != Error::none)

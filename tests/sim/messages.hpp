@@ -102,7 +102,7 @@ private:
     std::vector<Group> groups_;              // dropped ones stay
     throng::u64 dropped_up_ = 0;             // by the server, because they were too many
     bool answering_ = false;
-    Random set_ups_; // the same, of what Messengers do
+    Random set_ups_;             // the same, of what Messengers do
     std::unique_ptr<Post> post_; // of a listen server
     std::optional<SinglePlayer> alone_;
 };

@@ -1,4 +1,5 @@
 #include "tests/sim/peer.hpp"
+#include "tests/sim/family.hpp"
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -138,6 +139,8 @@ void Peer::check(Tick tick) {
         failure_.report("client %u counts %llu entities of its own, not %zu", name, static_cast<unsigned long long>(ahead()),
                         ahead_.size());
     check_resource();
+    if (const std::string wrong = check_family(world); !wrong.empty())
+        failure_.report("client %u: %s", name, wrong.c_str());
     for (u32 slot = 0; slot < world.entity_slots(); ++slot)
         if (const Entity entity = world.entity_at(slot); entity && client.net_id(entity))
             check_cluster(entity, client.net_id(entity), tick);
@@ -224,9 +227,16 @@ NetId Peer::end_shown(Random& random) {
     const NetId net = client.net_id(entity);
     if (!net || world.has<ResourceValue<Weather>>(entity) || world.has<ResourceValue<Scroll>>(entity))
         return {};
-    ended_[net] = client.confirmed_tick(entity);
-    seen_[net].shown = false;
+    std::vector<std::pair<Entity, NetId>> family{{entity, net}}; // its children go along
+    world.each_descendant<ChildOf>(entity, [&](Entity child) { family.push_back({child, client.net_id(child)}); });
+    for (const auto& [member, its] : family) {
+        ended_[its] = client.confirmed_tick(member);
+        seen_[its].shown = false;
+    }
     world.destroy(entity);
+    for (const auto& [member, its] : family)
+        if (world.alive(member))
+            failure_.report("client %u still has entity %u.%u, whose parent its game has destroyed", name, its.index(), its.generation());
     if (tracing)
         std::printf("          client %u ends %u.%u\n", name, net.index(), net.generation());
     if (client.net_id(entity) || client.entity(net))
@@ -350,6 +360,10 @@ void Peer::check_entity(Entity entity, NetId net, Tick tick) {
         check_link(net, confirmed, *truth, 0, link->first);
         check_link(net, confirmed, *truth, 1, link->second);
     }
+    if (const ChildOf* up = world.get<ChildOf>(entity); up && !limited && !(seen.kept >> static_cast<u32>(Piece::child_of) & 1)) {
+        parents_seen += world.alive(up->target);
+        check_target("parent", net, confirmed, truth->parent, truth->parent_id, up->target);
+    }
 }
 
 /// R12: what is shown of an entity's cluster is as it was when the entity was as it is shown, or newer, and then the other way round.
@@ -386,15 +400,20 @@ void Peer::check_link(NetId net, Tick confirmed, const EntityTruth& truth, u32 i
                             net.index(), net.generation());
         return;
     }
-    const Entity expected = client.entity(truth.links[index]);
-    if (shown == expected || (!world.alive(shown) && has_ended_id(truth.link_ids[index])))
+    check_target(index == 0 ? "first link" : "second link", net, confirmed, truth.links[index], truth.link_ids[index], shown);
+}
+
+/// `named`, and the server's entity `named_id`, is what it named at that tick; `shown` is what it names here.
+void Peer::check_target(const char* what, NetId net, Tick confirmed, NetId named, u64 named_id, Entity shown) {
+    const Entity expected = client.entity(named);
+    if (shown == expected || (!world.alive(shown) && has_ended_id(named_id)))
         return;
     const NetId shown_net = shown == Entity{} ? NetId{} : client.net_id(shown);
-    if (shown_net && truth.link_ids[index] == truth_.entity_id_of(shown_net) && shown_net != truth.links[index])
+    if (shown_net && named_id == truth_.entity_id_of(shown_net) && shown_net != named)
         return;
-    failure_.report("client %u: reference %u of entity %u.%u names %u.%u, at tick %u it was %u.%u, which is %sshown", name, index,
-                    net.index(), net.generation(), shown_net.index(), shown_net.generation(), confirmed, truth.links[index].index(),
-                    truth.links[index].generation(), expected ? "" : "not ");
+    failure_.report("client %u: the %s of entity %u.%u names %u.%u, at tick %u it was %u.%u, which is %sshown", name, what, net.index(),
+                    net.generation(), shown_net.index(), shown_net.generation(), confirmed, named.index(), named.generation(),
+                    expected ? "" : "not ");
 }
 
 } // namespace throng_sim

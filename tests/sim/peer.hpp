@@ -86,6 +86,7 @@ public:
     bool requires_more = false; // by its rules
     throng::u64 required_seen = 0;
     throng::u64 bundles_seen = 0;
+    throng::u64 parents_seen = 0;
     bool cut = false;        // the server has turned it away
     bool news_heard = false; // set by each message with sections or letters
     // its view, for the promise
@@ -145,6 +146,8 @@ private:
     void check_adoption(throng::Entity entity, throng::NetId net);
     void check_entity(throng::Entity entity, throng::NetId net, throng::Tick tick);
     void check_cluster(throng::Entity entity, throng::NetId net, throng::Tick tick);
+    void check_target(const char* what, throng::NetId net, throng::Tick confirmed, throng::NetId named, throng::u64 named_id,
+                      throng::Entity shown);
     void check_link(throng::NetId net, throng::Tick confirmed, const EntityTruth& truth, throng::u32 index, throng::Entity shown);
 
     throng::ClientBackendSink* sink_ = nullptr;

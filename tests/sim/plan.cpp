@@ -121,6 +121,7 @@ Plan::Plan(u64 s) : seed(s) {
     ruled_chance = Random(seed ^ 0x2d1e).pick({0.0, 0.05, 0.3, 1.0});
     bond_chance = random.pick({0.0, 0.1, 0.3, 1.0});
     bundle_chance = Random(seed ^ 0xb4d1e).pick({0.0, 0.1, 0.5, 1.0});
+    family_chance = Random(seed ^ 0xfa311).pick({0.0, 0.0, 0.1, 0.5});
     diff_chance = Random(seed ^ 0xd1ff).pick({0.0, 0.1, 0.5, 1.0});
     scope_chance = Random(seed ^ 0x5c09).pick({0.0, 0.1, 1.0, 1.0});
     signature_chance = Random(seed ^ 0x5197).pick({0.0, 0.0, 0.2, 1.0});

@@ -75,6 +75,7 @@ struct Plan {
     double priority_chance = 0;    // a tick: how often an entity is sent changes, to all or to one client
     double ruled_chance = 0;       // for each of 8 times a tick: something that the rules of components look at changes
     double bundle_chance = 0;      // for each of 4 times a tick: parts of a bundle change
+    double family_chance = 0;      // for each of 2 times a tick: an entity gets a parent, or loses it
     double diff_chance = 0;        // for each of 8 times a tick: diffs are done to an entity, or something beside them
     double client_end_chance = 0;  // a tick, for each client: it destroys an entity that it was shown
     bool reshows_ended = false;    // after the faults such entities are hidden and shown again; or else the server ends them

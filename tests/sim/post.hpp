@@ -54,7 +54,6 @@ private:
     Letterbox boxes_[2];
     std::deque<Staying> staying_;
     std::size_t due_ = 0; // of the dispatch that runs
-    bool dispatching_ = false;
     throng::u32 serial_ = 0x8000'0000; // not those of letters over connections
 };
 

@@ -35,6 +35,8 @@ public:
             link_ = Link{to(link->first), build.has(Piece::link_second) ? to(link->second) : Entity{}, link->seq};
         if (const Bond* bond = world.get<Bond>(entity); bond && build.has(Piece::bond))
             bond_ = Bond{to(bond->to), bond->seq};
+        if (const ChildOf* up = world.get<ChildOf>(entity); up && build.has(Piece::child_of))
+            parent_ = to(up->target);
     }
 
     /// The first component, by name, in which `there` has something else; null: none. What the scene does not bring is as in `before`.
@@ -75,6 +77,9 @@ public:
         compare("barrel", Piece::barrel, of<Barrel>(Piece::barrel));
         compare("scroll", Piece::scroll, of<Scroll>(Piece::scroll));
         compare("signature", Piece::signature, of<SpawnSignature>(Piece::signature));
+        const ChildOf* const up = loaded.get<ChildOf>(there);
+        if (parent_.has_value() != (up != nullptr) || (up && up->target != *parent_))
+            wrong = "child of";
         if (loaded.has<Lasting>(there) != (world_.has<Lasting>(entity_) && build_.has(Piece::lasting)))
             wrong = "lasting";
         if (!loaded.has<Replicated>(there))
@@ -102,6 +107,7 @@ private:
     const Build& build_;
     std::optional<Link> link_;
     std::optional<Bond> bond_;
+    std::optional<Entity> parent_;
 };
 
 bool same(const Array<std::byte>& a, const Array<std::byte>& b) {

@@ -51,6 +51,7 @@ Simulation::Simulation(const Protocol& protocol, u64 seed, const Options& option
       signatures_(seed ^ 0x5191), ends_(seed ^ 0xe4d0), badges_(seed ^ 0xbad6e), dismissals_(seed ^ 0xd15a1), world_({.block_rows = 64}),
       network_(plan_.network), server_(world_, own_.protocol, server_backend(), plan_.server, {.context = this, .on_hello = on_hello}),
       actions_(plan_, random_, world_, server_, truth_), ruled_(seed ^ 0x2d1e, world_), bundles_(seed ^ 0xb4d1f, world_),
+      family_(seed ^ 0xfa312, world_, server_, actions_, failure_, outcome_.tally),
       diffs_(seed ^ 0xd1ff, plan_.server_build, world_, server_), truth_(plan_.server_build, plan_.mixed ? &plan_.other_build : nullptr),
       filters_(seed ^ 0xf117e5, world_, server_, peers_),
       messages_(plan_, own_.protocol, world_, server_, truth_, peers_, failure_, outcome_.tally),
@@ -121,6 +122,7 @@ void Simulation::count(const Peer& peer) {
     outcome_.tally.add(Happening::ended_came_back, peer.came_back);
     outcome_.tally.add(Happening::required_added, peer.required_seen);
     outcome_.tally.add(Happening::bundle_shown, peer.bundles_seen);
+    outcome_.tally.add(Happening::parent_shown, peer.parents_seen);
 }
 
 void Simulation::leave(std::size_t index) {
@@ -500,6 +502,9 @@ void Simulation::tick(bool faults) {
         for (u32 i = 0; i < 4; ++i)
             if (bundles_.chance(plan_.bundle_chance))
                 bundles_.perform();
+        for (u32 i = 0; i < 2; ++i)
+            if (family_.chance(plan_.family_chance))
+                family_.perform();
         for (u32 i = 0; i < 8; ++i)
             if (diffs_.chance(plan_.diff_chance))
                 diffs_.perform();

@@ -6,6 +6,7 @@
 #include "tests/sim/bundles.hpp"
 #include "tests/sim/component_counts.hpp"
 #include "tests/sim/diffs.hpp"
+#include "tests/sim/family.hpp"
 #include "tests/sim/filters.hpp"
 #include "tests/sim/messages.hpp"
 #include "tests/sim/peer.hpp"
@@ -148,6 +149,7 @@ private:
     Actions actions_;
     RuledActions ruled_;
     BundleActions bundles_;
+    FamilyActions family_;
     DiffActions diffs_;
     Truth truth_;
     std::vector<throng::GroupId> groups_;

@@ -14,8 +14,8 @@ enum class Happening : throng::u8 {
     letter_dropped,     // for having waited too long, or at a limit
     letter_unseen,      // dropped by the server: its sender does not see what it names
     letter_backlogged,
-    letter_stayed, // in its process
-    diff_alone,    // in single player
+    letter_stayed,  // in its process
+    diff_alone,     // in single player
     client_cut_off, // its backlog was too large
     client_ended,   // an entity that it was shown
     ended_came_back,
@@ -24,6 +24,8 @@ enum class Happening : throng::u8 {
     ticket_read,      // of a hello
     required_added,   // a component that a client's rules ask for
     bundle_shown,     // by a client, both of its components
+    parent_shown,     // by a client, of an entity that it shows
+    parent_ended,     // with its children
     component_held,   // by clients, as a report of it says
     component_bytes,  // of an opaque one, the same
     component_hidden, // from a client that sees its entity
@@ -49,6 +51,8 @@ inline constexpr const char* happening_names[happening_count] = {"letters to cli
                                                                  "tickets read",
                                                                  "required components",
                                                                  "bundles shown",
+                                                                 "parents shown",
+                                                                 "parents ended with their children",
                                                                  "components held in reports",
                                                                  "opaque bytes in reports",
                                                                  "components hidden"};

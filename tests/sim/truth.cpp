@@ -113,6 +113,8 @@ Fingerprint fingerprint(const World& world, Entity entity, const Ruled* ruled, c
         set(Piece::ammo, ammo->rounds, ammo->seq);
     if (const Barrel* barrel = armed ? world.get<Barrel>(entity) : nullptr)
         set(Piece::barrel, barrel->worn);
+    if (world.has<ChildOf>(entity))
+        set(Piece::child_of);
     return all;
 }
 
@@ -292,6 +294,10 @@ void Truth::record(const World& world, Server& server, bool torn) {
         if (!torn && server.why(entity, 0).cluster == WhyCluster::together) {
             truth.cluster = server.net_id(server.cluster_root(entity)).value;
             clusters_[at][truth.cluster].push_back(id);
+        }
+        if (const ChildOf* up = world.get<ChildOf>(entity)) {
+            truth.parent_id = up->target.entity_id;
+            truth.parent = world.alive(up->target) ? server.net_id(up->target) : NetId{};
         }
         if (const Link* link = world.get<Link>(entity)) {
             truth.has_links = true;

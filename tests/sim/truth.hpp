@@ -17,7 +17,7 @@ struct Ruled {
     bool armed = true; // the bundle of Ammo and Barrel is told
 };
 /// Presence and quantised values of the components of an entity but its references, a number each, 0 where one is absent.
-inline constexpr throng::u32 component_count = 22;
+inline constexpr throng::u32 component_count = 23;
 struct Fingerprint {
     throng::u64 of[component_count] = {};
     static constexpr throng::u64 any = 2; // of one that cannot be told here
@@ -45,6 +45,8 @@ struct EntityTruth {
     throng::NetId links[2];           // what the references name as of this tick
     throng::u64 link_ids[2] = {0, 0}; // the entity_id of the targets
     bool has_links = false;
+    throng::NetId parent; // the same of ChildOf
+    throng::u64 parent_id = 0;
     bool left_behind = false;
     throng::u32 place = 0;
     throng::u64 cluster = 0; // net id of the root of the cluster that it goes with; 0: none
