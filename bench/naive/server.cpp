@@ -2,7 +2,9 @@
 #include "throng/assert.hpp"
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <sys/mman.h>
+#include <utility>
 
 namespace naive {
 
@@ -173,62 +175,74 @@ void Server::capture() {
     // Mark over pool blocks, then gather over touched words: each entity is quantised once.
     const throng::PoolBase* const pools[4] = {&world_.pool<scenarios::Position>(), &world_.pool<scenarios::Heading>(),
                                               &world_.pool<scenarios::Velocity>(), &world_.pool<scenarios::Vitals>()};
-    for (const throng::PoolBase* pool : pools) {
-        const u32 words_per_block = pool->block_rows() / 64;
-        throng::for_ranges(executor_, pool->block_count(), 1, [&](u32 begin, u32 end, u32) {
-            for (u32 b = begin; b < end; ++b) {
-                const u32* owners = pool->owners(b);
-                const u64* words = pool->change_words(b);
-                for (u32 w = 0; w < words_per_block; ++w) {
-                    for (u64 m = words[w]; m; m &= m - 1) {
-                        const u32 slot = owners[w * 64 + static_cast<u32>(__builtin_ctzll(m))];
-                        const u32 entity = slot < number_of_.size() ? number_of_[slot] : no_number;
-                        if (entity == no_number)
-                            continue;
-                        const u64 bit = u64(1) << (entity % 64);
-                        if (!(__atomic_load_n(&touched_[entity / 64], __ATOMIC_RELAXED) & bit))
-                            __atomic_fetch_or(&touched_[entity / 64], bit, __ATOMIC_RELAXED);
-                    }
-                }
-            }
-        });
-    }
+    const auto touch = [&](const u32* owners, u64 rows) {
+        for (; rows; rows &= rows - 1) {
+            const u32 slot = owners[static_cast<u32>(__builtin_ctzll(rows))];
+            const u32 entity = slot < number_of_.size() ? number_of_[slot] : no_number;
+            if (entity == no_number)
+                continue;
+            const u64 bit = u64(1) << (entity % 64);
+            if (!(__atomic_load_n(&touched_[entity / 64], __ATOMIC_RELAXED) & bit))
+                __atomic_fetch_or(&touched_[entity / 64], bit, __ATOMIC_RELAXED);
+        }
+    };
     // Entities that are spawned with the same components have the same rows in all pools: comparing the owner columns, which
-    // are read in order, saves four look-ups an entity.
+    // are read in order, saves look-ups of rows, and all but one of what changed in several components.
     bool aligned = true;
     for (u32 b = 0; b < pools[0]->block_count() && aligned; ++b)
         for (u32 k = 1; k < 4 && aligned; ++k)
             aligned = pools[k]->size() == pools[0]->size() && pools[k]->block_rows() == pools[0]->block_rows() &&
                       std::memcmp(pools[k]->owners(b), pools[0]->owners(b), pools[0]->rows_in_block(b) * sizeof(u32)) == 0;
+    const std::span<const throng::PoolBase* const> marked(pools, aligned ? 1 : 4);
+    for (const throng::PoolBase* pool : marked) {
+        const u32 words_per_block = pool->block_rows() / 64;
+        throng::for_ranges(executor_, pool->block_count(), 1, [&](u32 begin, u32 end, u32) {
+            for (u32 b = begin; b < end; ++b) {
+                for (u32 w = 0; w < words_per_block; ++w) {
+                    u64 rows = pool->change_words(b)[w];
+                    for (u32 k = 1; k < 4 && aligned; ++k)
+                        rows |= pools[k]->change_words(b)[w];
+                    touch(pool->owners(b) + w * 64, rows);
+                }
+            }
+        });
+    }
     const Pools typed{world_.pool<scenarios::Position>(), world_.pool<scenarios::Heading>(), world_.pool<scenarios::Velocity>(),
                       world_.pool<scenarios::Vitals>(), aligned};
-    throng::for_ranges(executor_, static_cast<u32>(touched_.size()), 32, [&](u32 begin, u32 end, u32 worker) {
+    constexpr u32 words_a_piece = 32;
+    throng::for_ranges(executor_, static_cast<u32>(touched_.size()), words_a_piece, [&](u32 begin, u32 end, u32 worker) {
+        u32 entities[words_a_piece * 64], count = 0;
         for (u32 w = begin; w < end; ++w) {
-            u32 entities[64], count = 0;
-            for (u64 m = touched_[w]; m; m &= m - 1) {
-                const u32 entity = w * 64 + static_cast<u32>(__builtin_ctzll(m));
-                if (heads_[entity].alive)
-                    entities[count++] = entity;
+            for (u64 m = std::exchange(touched_[w], 0); m; m &= m - 1)
+                entities[count++] = w * 64 + static_cast<u32>(__builtin_ctzll(m));
+        }
+        // What is needed first is fetched first: an entity's head, then its history, rows and cell, then its place in the cell.
+        constexpr u32 head_ahead = 16, rows_ahead = 8, place_ahead = 4;
+        for (u32 k = 0; k < count + head_ahead; ++k) {
+            if (k < count) {
+                throng::detail::prefetch(&heads_[entities[k]]);
+                throng::detail::prefetch(&row_[entities[k]]);
             }
-            touched_[w] = 0;
-            constexpr u32 ahead = 4;
-            for (u32 k = 0; k < count + ahead; ++k) {
-                if (k < count) {
-                    const Head& head = heads_[entities[k]];
-                    const History& h = history_[entities[k]];
-                    throng::detail::prefetch_write(&h.tick);
-                    throng::detail::prefetch_write(&h.state[head.count % versions]);
-                    const u32 row = row_[entities[k]];
-                    if (aligned && row < typed.position.size()) {
-                        for (const throng::PoolBase* pool : pools)
-                            throng::detail::prefetch(pool->row(row));
-                        const u32 block_rows = typed.position.block_rows();
-                        throng::detail::prefetch(&typed.position.owners(row / block_rows)[row % block_rows]);
-                    }
+            if (const u32 i = k - (head_ahead - rows_ahead); i < count) {
+                const Head& head = heads_[entities[i]];
+                const History& h = history_[entities[i]];
+                throng::detail::prefetch_write(&h.tick);
+                throng::detail::prefetch_write(&h.state[head.count % versions]);
+                throng::detail::prefetch(&h.state[(head.count - 1) % versions]);
+                throng::detail::prefetch(&cells_[head.cell]);
+                const u32 row = row_[entities[i]];
+                if (aligned && row < typed.position.size()) {
+                    for (const throng::PoolBase* pool : pools)
+                        throng::detail::prefetch(pool->row(row));
+                    const u32 block_rows = typed.position.block_rows();
+                    throng::detail::prefetch(&typed.position.owners(row / block_rows)[row % block_rows]);
                 }
-                if (k >= ahead)
-                    capture_entity(typed, entities[k - ahead], scratch_[worker]);
             }
+            if (const u32 i = k - (head_ahead - place_ahead); i < count)
+                if (const Head& head = heads_[entities[i]]; head.alive)
+                    throng::detail::prefetch_write(&cells_[head.cell][head.place]);
+            if (const u32 i = k - head_ahead; i < count && heads_[entities[i]].alive)
+                capture_entity(typed, entities[i], scratch_[worker]);
         }
     });
     world_.clear_changes();
