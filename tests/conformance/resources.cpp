@@ -1,5 +1,6 @@
 // Resources of the server's world on clients.
 #include "tests/conformance/rules_support.hpp"
+#include "throng/scene.hpp"
 
 using namespace throng;
 using namespace conformance::state;
@@ -301,6 +302,36 @@ TEST_CASE("resource/immutable") {
     net.world.resources().remove<Season>();
     net.agree();
     CHECK(month(peer) == -1);
+}
+
+TEST_CASE("resource/scenes") {
+    StateNet net = make_net([](Protocol& p) {
+        p.resource_as("tide", pack, unpack).field(&WireTide::centimetres, "centimetres").field(&WireTide::moon, "moon");
+        p.resource<Season>("season").field(&Season::month, "month");
+    });
+    auto& peer = net.join();
+    Array<std::byte> file;
+    SceneReport report;
+    REQUIRE(net.server.keep_resource_entity());
+    for (const SceneForm form : {SceneForm::json, SceneForm::binary}) {
+        net.world.resources().remove<Tide>();
+        net.world.resources().remove<Season>();
+        net.agree();
+        REQUIRE(save_scene(net.world, *net.protocol, file, report, {.form = form}) == Error::none);
+        CHECK(report.entities.empty()); // the kept one is not the game's
+        net.world.resources().emplace<Tide>(Tide{1.5, {}, 1});
+        net.world.resources().emplace<Season>(Season{3});
+        REQUIRE(save_scene(net.world, *net.protocol, file, report, {.form = form}) == Error::none);
+        CHECK(report.resources == 2);
+        net.world.resources().mut<Tide>()->metres = 9;
+        net.world.resources().emplace<Season>(Season{4});
+        REQUIRE_MESSAGE(load_scene(net.world, *net.protocol, {file.data(), file.size()}, report) == Error::none, report.problem);
+        CHECK(net.world.resources().get<Tide>()->metres == 1.5);
+        CHECK(net.world.resources().get<Season>()->month == 3);
+        net.agree();
+        CHECK(peer.world->resources().get<Tide>()->metres == 1.5);
+        CHECK(month(peer) == 3);
+    }
 }
 
 TEST_CASE("resource/another_server") {
