@@ -147,7 +147,7 @@ void ComponentCounts::check_changed(u32 component, const ComponentReport& report
         const NetId net = server_.net_id(world_.entity_at(slot));
         const EntityTruth* const now = net ? truth_.find(server_.current_tick(), net) : nullptr;
         const EntityTruth* const before = now ? truth_.find(server_.current_tick() - 1, net) : nullptr;
-        if (!before || before->place != now->place || !world_.has<Replicated>(world_.entity_at(slot)))
+        if (!before || before->paused || before->place != now->place || !world_.has<Replicated>(world_.entity_at(slot)))
             continue;
         const u32 chunk = now->place / lane_count;
         const u64 had = before->fingerprint.of[component], has = now->fingerprint.of[component];

@@ -254,6 +254,7 @@ void Truth::record(const World& world, Server& server, bool torn) {
             return false;
         now[id.value] = *before;
         now[id.value].cluster = 0;
+        now[id.value].paused = true;
         return true;
     };
     const auto any_of = [this](const std::vector<u64>& entity_ids, NetId id) {

@@ -48,6 +48,7 @@ struct EntityTruth {
     throng::NetId parent; // the same of ChildOf
     throng::u64 parent_id = 0;
     bool left_behind = false;
+    bool paused = false; // and as it was then
     throng::u32 place = 0;
     throng::u64 cluster = 0; // net id of the root of the cluster that it goes with; 0: none
 };
