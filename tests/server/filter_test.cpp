@@ -229,7 +229,7 @@ TEST_CASE("filters: values that nobody has any more take no room, and their numb
     for (u32 i = 0; i < 500; ++i) { // many at a time, and none
         std::vector<Entity> made;
         for (u32 k = 0; k < 40; ++k)
-            made.push_back(net.world.spawn(Place{1, 0}, Guild{1000 + i * 7 + k}, Replicated{}));
+            made.push_back(net.world.spawn(Place{float(i % 5) * 150, 0}, Guild{1000 + i * 40 + k}, Replicated{})); // five cells
         net.step();
         for (const Entity e : made)
             net.world.destroy(e);
