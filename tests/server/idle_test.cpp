@@ -54,6 +54,12 @@ struct Weather { // resources
 struct Dawn {
     int year = 0;
 };
+struct Clan { // of a filter, against an Oath of the client
+    u32 number = 0;
+};
+struct Oath {
+    u32 clan = 0;
+};
 struct Hero {};      // of rules alone
 struct Predicted {}; // of clients alone
 struct Model {
@@ -278,6 +284,11 @@ struct Play {
         world.add<ScopedTo>(scoped, ScopedTo(Scope::of<Health>(), {.any_of = 2}, Lifetime::after_first)
                                         .also(Scope::of<Name>(), {.any_of = 2}, Lifetime::always)
                                         .also(Scope::all_except<Place, Health, Name, Mood>(), {.none_of = 4}));
+        clan = server.make_group();
+        CHECK(server.add_filter<Clan, Oath>("clan", [](const Clan& c, const Oath* oath) { return oath && oath->clan == c.number; }) ==
+              Error::none);
+        world.add<Clan>(crowd[20], Clan{1});
+        world.add<VisibleToGroup>(crowd[21], VisibleToGroup{clan});
         tree = world.spawn(Place{8, 8}, Health{}, UpdatePriority{1.f / 64}, Replicated{});
         paused = world.spawn(Place{9, 9}, Health{}, Replicated{});
         ended = world.spawn(Place{10, 10}, Health{}, Replicated{});
@@ -328,6 +339,9 @@ struct Play {
         world.mut<OwnedBy>(chest)->client = ids[static_cast<std::size_t>(t / 5) % 2];
         server.view(ids[3]).look_at(t % 10 < 5 ? 30 : 300, 30, {.radius = 60}); // the tower goes out of sight, and comes back
         server.view(ids[1]).set_layers(t % 6 < 3 ? 2 : 0);
+        world.mut<Clan>(crowd[20])->number = static_cast<u32>(t) % 5;
+        CHECK(server.view(ids[1]).set(Oath{static_cast<u32>(t) % 3}) == Error::none);
+        t % 3 ? server.add_to_group(clan, ids[0]) : server.remove_from_group(clan, ids[0]);
         if (t == 5)
             world.remove<Replicated>(paused);
         if (t == 20)
@@ -380,7 +394,7 @@ struct Play {
     World& world;
     Server& server;
     u32 index;
-    GroupId group;
+    GroupId group = 0, clan = 0;
     std::vector<ClientId> ids;
     std::vector<Entity> crowd, shots;
     Entity hero, chest, rider, horse, tower, portal, scoped, tree, paused, ended;
