@@ -50,7 +50,8 @@ public:
         return send_up(message_type_id<T>(), &message, true);
     }
     /// From the server to players, the local one included where `to` says so: To::client(local_player), all, all_except, layers, a group
-    /// that it is in (in single player: any group), observers of any entity. no_connection: a client. Else as Server::send_message.
+    /// that it is in (in single player: any group), observers of any entity. no_connection: a client. limit_reached: local_bytes_max;
+    /// the others are sent it all the same. Else as Server::send_message.
     template <class T>
     Error to_clients(const To& to, const T& message) {
         return send_down(to, message_type_id<T>(), &message);
