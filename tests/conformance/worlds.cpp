@@ -523,84 +523,87 @@ TEST_CASE("worlds/limits") {
     CHECK_FALSE(client_mux.is_in(3));
 }
 
+/// A world behind multiplexers on one connection, and what came through.
+struct Passage final : ServerBackendSink, ClientBackendSink {
+    LoopbackNetwork network;
+    ServerMultiplexer mux;
+    ServerBackend& server;
+    ClientMultiplexer client_mux;
+    ClientBackend& client;
+    std::vector<int> ordered, unreliable; // first bytes, at the client
+    TimeUs now = 0;
+
+    explicit Passage(const LoopbackConfig& links, const MultiplexerConfig& at_server = {}, const MultiplexerConfig& at_client = {})
+        : network(links), mux(network.server(), at_server), server(mux.open(0)), client_mux(network.client(network.connect()), at_client),
+          client(*client_mux.join(0)) {}
+    void exchange(int times = 1) {
+        for (; times > 0; --times) {
+            client_mux.flush(now);
+            now += 1000;
+            mux.poll(now);
+            server.poll(now, *this);
+            mux.flush(now);
+            client_mux.poll(now);
+            client.poll(now, *this);
+        }
+    }
+    void on_connect(ClientId) override {}
+    void on_disconnect(ClientId) override {}
+    void on_message(ClientId, Channel, Bytes) override {}
+    void on_connect() override {}
+    void on_disconnect() override {}
+    void on_message(Channel channel, Bytes message) override {
+        (channel == Channel::ordered ? ordered : unreliable).push_back(std::to_integer<int>(message[0]));
+    }
+};
+
 TEST_CASE("worlds/backend_that_refuses") {
     // Reliable messages stay in line, unreliable ones are dropped and counted.
     LoopbackConfig links;
     links.unreliable = {2000, 2};
     links.ordered = {70'000, 2};
-    LoopbackNetwork network{links};
-    ServerMultiplexer mux(network.server());
-    ServerBackend& server = mux.open(0);
-    const ClientId id = network.connect();
-    ClientMultiplexer client_mux(network.client(id));
-    ClientBackend& client = *client_mux.join(0);
-    struct Sink final : ServerBackendSink, ClientBackendSink {
-        std::vector<int> ordered, unreliable;
-        void on_connect(ClientId) override {}
-        void on_disconnect(ClientId) override {}
-        void on_message(ClientId, Channel, Bytes) override {}
-        void on_connect() override {}
-        void on_disconnect() override {}
-        void on_message(Channel channel, Bytes message) override {
-            (channel == Channel::ordered ? ordered : unreliable).push_back(std::to_integer<int>(message[0]));
-        }
-    } sink;
-    TimeUs now = 0;
-    const auto exchange = [&] {
-        client_mux.flush(now);
-        now += 1000;
-        mux.poll(now);
-        server.poll(now, sink);
-        mux.flush(now);
-        client_mux.poll(now);
-        client.poll(now, sink);
-    };
-    exchange();
-    exchange();
+    Passage passage(links);
+    ServerBackend& server = passage.server;
+    passage.exchange(2);
     for (int i = 0; i < 9; ++i)
         for (const Channel channel : {Channel::ordered, Channel::unreliable}) {
             const std::byte message[] = {static_cast<std::byte>(i)};
             CHECK(server.send(0, channel, message) == SendResult::accepted);
         }
-    for (int i = 0; i < 12; ++i)
-        exchange();
-    CHECK(sink.ordered == std::vector{0, 1, 2, 3, 4, 5, 6, 7, 8});
-    CHECK(sink.unreliable == std::vector{0, 1});
-    CHECK(mux.stats().refused == 7);
+    passage.exchange(12);
+    CHECK(passage.ordered == std::vector{0, 1, 2, 3, 4, 5, 6, 7, 8});
+    CHECK(passage.unreliable == std::vector{0, 1});
+    CHECK(passage.mux.stats().refused == 7);
 
     // What waits is no room for more: until the backend has taken it, the world hears that it refuses.
     const std::byte message[] = {std::byte{9}};
     for (int i = 0; i < 5; ++i)
         CHECK(server.send(0, Channel::ordered, message) == SendResult::accepted);
-    exchange();
+    passage.exchange();
     CHECK(server.send(0, Channel::ordered, message) == SendResult::refused);
     CHECK(server.send(0, Channel::unordered, message) == SendResult::refused);
     CHECK(server.send(0, Channel::unreliable, message) == SendResult::accepted);
-    for (int i = 0; i < 6; ++i)
-        exchange();
+    passage.exchange(6);
     CHECK(server.send(0, Channel::ordered, message) == SendResult::accepted);
-    for (int i = 0; i < 3; ++i)
-        exchange();
-    CHECK(sink.ordered.size() == 9 + 6);
+    passage.exchange(3);
+    CHECK(passage.ordered.size() == 9 + 6);
 
     // Nor are more unreliable ones taken than the backend took: one beyond that at times, to see whether it takes more by now.
-    const u64 refused = mux.stats().refused;
+    const u64 refused = passage.mux.stats().refused;
     const auto taken = [&] {
         int count = 0;
         while (count < 100 && server.send(0, Channel::unreliable, message) == SendResult::accepted)
             ++count;
-        exchange();
+        passage.exchange();
         return count;
     };
     for (int i = 0; i < 6; ++i)
         CHECK(taken() == 2 + i % 2);
-    CHECK(mux.stats().refused == refused + 3);
+    CHECK(passage.mux.stats().refused == refused + 3);
     server.disconnect(0); // of the next stay nothing is known
-    exchange();
-    exchange();
-    REQUIRE(client_mux.join(0));
-    for (int i = 0; i < 3; ++i)
-        exchange();
+    passage.exchange(2);
+    REQUIRE(passage.client_mux.join(0));
+    passage.exchange(3);
     CHECK(taken() == 100);
 }
 
@@ -618,39 +621,16 @@ TEST_CASE("worlds/first_words_take_no_memory") {
                 this};
         }
     } at_server, at_client;
-    MultiplexerConfig config;
-    config.allocator = at_server.allocator();
-    LoopbackNetwork network{LoopbackConfig{}};
-    ServerMultiplexer mux(network.server(), config);
-    ServerBackend& server = mux.open(0);
-    config.allocator = at_client.allocator();
-    ClientMultiplexer client_mux(network.client(network.connect()), config);
-    ClientBackend& client = *client_mux.join(0);
-    struct Sink final : ServerBackendSink, ClientBackendSink {
-        void on_connect(ClientId) override {}
-        void on_disconnect(ClientId) override {}
-        void on_message(ClientId, Channel, Bytes) override {}
-        void on_connect() override {}
-        void on_disconnect() override {}
-        void on_message(Channel, Bytes) override {}
-    } sink;
-    TimeUs now = 0;
-    const auto exchange = [&] {
-        client_mux.flush(now);
-        now += 1000;
-        mux.poll(now);
-        server.poll(now, sink);
-        mux.flush(now);
-        client_mux.poll(now);
-        client.poll(now, sink);
-    };
-    for (int i = 0; i < 3; ++i)
-        exchange();
-    REQUIRE(mux.client(0, 0) == 0);
+    MultiplexerConfig server_config, client_config;
+    server_config.allocator = at_server.allocator();
+    client_config.allocator = at_client.allocator();
+    Passage passage({}, server_config, client_config);
+    passage.exchange(3);
+    REQUIRE(passage.mux.client(0, 0) == 0);
     const u64 before[] = {at_server.calls, at_client.calls};
     std::byte message[1000] = {};
-    CHECK(server.send(0, Channel::unreliable, message) == SendResult::accepted);
-    CHECK(client.send(Channel::unreliable, message) == SendResult::accepted);
+    CHECK(passage.server.send(0, Channel::unreliable, message) == SendResult::accepted);
+    CHECK(passage.client.send(Channel::unreliable, message) == SendResult::accepted);
     CHECK(at_server.calls == before[0]);
     CHECK(at_client.calls == before[1]);
 }
