@@ -12,7 +12,7 @@
 //
 // Change the component through marking accessors (mut, add, each_mut). Cost: an answer is kept for each pair of a value that an entity has
 // and one that a client has, and is asked for once, when such a client is near such an entity: then a test of a bit where a client's view
-// or the entity's chunk changes. Memory: 2 bits a pair of values that there are at a time, 4 bytes an entity and filter.
+// or the entity's chunk changes. An entity's value that is new looks at a word for each client's. Memory: 2 bits a pair, 4 bytes an entity.
 #include "throng/base.hpp"
 #include "throng/entity.hpp"
 #include "throng/visibility.hpp"

@@ -1,7 +1,6 @@
 #pragma once
-// The rules of sight, in the order in which they are decided: what is near, what the client's list says, what layers and
-// filters allow. Interest asks
-// for all lanes of a chunk at once, Server::why for one.
+// The rules of sight, in the order in which they are decided: what is near, what the client's list says, what layers and filters allow.
+// Interest asks for all lanes of a chunk at once, Server::why for one.
 #include "src/registry/field_io.hpp"
 #include "src/server/state.hpp"
 #include <bit>

@@ -76,6 +76,11 @@ void ValueTable::release(u32 number) {
 }
 
 void Verdicts::reserve(u32 viewers, u32 classes) {
+    for (u32 viewer = 0; !forgotten_.empty() && viewer < viewers_; ++viewer)
+        for (const u32 number : forgotten_)
+            if (number / 32 < stride_)
+                row(viewer)[number / 32] &= ~(u64(3) << number % 32 * 2);
+    forgotten_.clear();
     const u32 words = (classes + 31) / 32;
     if (words > stride_) {
         const u32 stride = std::bit_ceil(words);
@@ -96,11 +101,6 @@ void Verdicts::reserve(u32 viewers, u32 classes) {
 void Verdicts::forget_viewer(u32 viewer) {
     if (viewer < viewers_)
         std::fill_n(row(viewer), stride_, 0);
-}
-
-void Verdicts::forget_class(u32 number) {
-    for (u32 viewer = 0; number / 32 < stride_ && viewer < viewers_; ++viewer)
-        row(viewer)[number / 32] &= ~(u64(3) << number % 32 * 2);
 }
 
 bool filter_allows(const ServerState& state, ClientId client, u32 f, u32 number) {

@@ -48,11 +48,12 @@ private:
 class Verdicts {
 public:
     enum : u32 { unknown = 0, refused = 2, allowed = 3 };
-    explicit Verdicts(Allocator allocator) : words_(allocator) {}
-    /// Room for numbers below these. Serial, like the two that follow.
+    explicit Verdicts(Allocator allocator) : words_(allocator), forgotten_(allocator) {}
+    /// Room for numbers below these, and what was forgotten is gone. Serial, like the two that follow.
     void reserve(u32 viewers, u32 classes);
     void forget_viewer(u32 viewer);
-    void forget_class(u32 number);
+    /// At the next reserve, for all such numbers in one pass: a number is a column, whose words are far apart.
+    void forget_class(u32 number) { forgotten_.push_back(number); }
     /// Any worker.
     u64* row(u32 viewer) const { return const_cast<u64*>(words_.data()) + std::size_t(viewer) * stride_; }
     static u32 get(const u64* row, u32 number) { return __atomic_load_n(row + number / 32, __ATOMIC_RELAXED) >> number % 32 * 2 & 3; }
@@ -62,6 +63,7 @@ public:
 
 private:
     Array<u64> words_; // [viewer * stride_ + class / 32]
+    Array<u32> forgotten_; // classes
     u32 viewers_ = 0, stride_ = 0;
 };
 
