@@ -79,7 +79,7 @@ struct ComponentReport {
     u32 entities = 0;           // replicated entities that have it
     u64 held = 0;               // (client, entity): entities that have it, and that a client may have
     u32 changed = 0;            // entities that got it, lost it or have another value on the wire in the last tick. What no client is near
-                                // is not looked at, and counts when a client comes
+                                // is not looked at, and counts when a client comes; nor what was lost with a change of lane
     u64 opaque_bytes = 0;       // of values now, of an opaque component
     ComponentCost last;         // in the last tick
     ComponentCost total;        // since the server was made
