@@ -10,16 +10,23 @@ template <class S, Access access>
 float access_pass(S& subject, const std::vector<typename S::Handle>& entities) {
     using C = typename S::C;
     float sum = 0;
+    // The answer is checked: else a compiler that sees a null used may take it for impossible, and drop the check of the handle.
+    const auto use = [](auto* row, auto&& f) {
+        if (row)
+            f(*row);
+    };
     for (const auto& e : entities) {
-        if constexpr (access == Access::get)
-            sum += subject.template get<typename C::Pos>(e)->x;
-        else if constexpr (access == Access::get3)
-            sum += subject.template get<typename C::Pos>(e)->x + subject.template get<typename C::Vel>(e)->x +
-                   static_cast<float>(subject.template get<typename C::Hp>(e)->now);
-        else if constexpr (access == Access::has)
+        if constexpr (access == Access::has) {
             sum += subject.template has<typename C::Lvl>(e) ? 1.f : 0.f;
-        else
-            subject.template mut<typename C::Pos>(e)->x += 1;
+        } else if constexpr (access == Access::mut) {
+            use(subject.template mut<typename C::Pos>(e), [](auto& pos) { pos.x += 1; });
+        } else {
+            use(subject.template get<typename C::Pos>(e), [&](const auto& pos) { sum += pos.x; });
+            if constexpr (access == Access::get3) {
+                use(subject.template get<typename C::Vel>(e), [&](const auto& vel) { sum += vel.x; });
+                use(subject.template get<typename C::Hp>(e), [&](const auto& hp) { sum += static_cast<float>(hp.now); });
+            }
+        }
     }
     return sum;
 }

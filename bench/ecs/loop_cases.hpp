@@ -130,7 +130,7 @@ void view_cases(std::vector<Case>& cases, const std::string& suffix, u32 count) 
                          auto subject = mixture<S, mix>(count);
                          return [subject, count] {
                              return timed_passes(count, [&] {
-                                 subject->template each<typename C::Pos, typename C::Vel>(Move2{});
+                                 subject->template each<typename C::Pos, const typename C::Vel>(Move2{});
                                  keep(subject.get());
                              });
                          };
@@ -139,7 +139,7 @@ void view_cases(std::vector<Case>& cases, const std::string& suffix, u32 count) 
                          auto subject = mixture<S, mix>(count);
                          return [subject, count] {
                              return timed_passes(count, [&] {
-                                 subject->template each<typename C::Pos, typename C::Vel, typename C::Hp>(Move3{});
+                                 subject->template each<typename C::Pos, const typename C::Vel, typename C::Hp>(Move3{});
                                  keep(subject.get());
                              });
                          };

@@ -55,18 +55,19 @@ namespace detail {
 template <class T>
 using Made = std::conditional_t<is_immutable<T>, const T, T>;
 
-/// Id + 1 of the type, 0 before its first use. No dynamic initialiser, so static objects may use components too.
+/// Number of a type that has none yet; beyond every MaxC, so one compare against a limit answers both questions.
+inline constexpr u16 unassigned = 0xffff;
+/// Id of the type, `unassigned` before its first use. No dynamic initialiser, so static objects may use components too.
 template <class T, u32 MaxC>
-inline u16 component_slot = 0;
+inline u16 assigned_component_id = unassigned;
 /// How many ids worlds of this MaxC have handed out.
 template <u32 MaxC>
-inline u16 component_slots = 0;
-/// Gives the slot the next id unless it has one; returns its value. Any thread; `assigned` is touched under a lock alone.
-u16 assign_component_slot(u16& slot, u16& assigned);
-/// The id if the type was ever used, else 0xffffffff: one compare against a limit then answers both questions.
+inline u16 component_ids_assigned = 0;
+/// Gives the type the next number unless it has one; returns it. Any thread; `assigned` is touched under a lock alone.
+u16 assign_type_number(u16& number, u16& assigned);
 template <class T, u32 MaxC>
 u32 known_component_id() {
-    return u32(__atomic_load_n(&component_slot<T, MaxC>, __ATOMIC_RELAXED)) - 1u;
+    return __atomic_load_n(&assigned_component_id<T, MaxC>, __ATOMIC_RELAXED);
 }
 } // namespace detail
 
@@ -75,10 +76,10 @@ u32 known_component_id() {
 template <class T, u32 MaxC = default_max_components>
 ComponentId component_id() {
     static_assert(std::is_same_v<T, std::remove_cv_t<std::remove_reference_t<T>>>, "a component type has no const, volatile or reference");
-    u16 slot = __atomic_load_n(&detail::component_slot<T, MaxC>, __ATOMIC_RELAXED);
-    if (slot == 0) [[unlikely]]
-        slot = detail::assign_component_slot(detail::component_slot<T, MaxC>, detail::component_slots<MaxC>);
-    return static_cast<ComponentId>(slot - 1);
+    ComponentId id = __atomic_load_n(&detail::assigned_component_id<T, MaxC>, __ATOMIC_RELAXED);
+    if (id == detail::unassigned) [[unlikely]]
+        id = detail::assign_type_number(detail::assigned_component_id<T, MaxC>, detail::component_ids_assigned<MaxC>);
+    return id;
 }
 
 } // namespace throng

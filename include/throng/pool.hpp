@@ -52,10 +52,10 @@ struct BlockSummary {
     u64 order;   ///< a name of the owners of the rows and their places, the same for blocks known to be in step; 0: none
 };
 
-/// A row that went into the hole of a removed one: whose it is, and where it is now.
-struct MovedRow {
-    u32 owner;
-    u32 dense;
+/// A row of a pool's tail that goes into the hole of a removed one.
+struct RowMove {
+    u32 from;
+    u32 hole;
 };
 
 /// What a pool does with rows whose type it does not know. One constant table per type.
@@ -76,8 +76,8 @@ struct ComponentOps {
     void (*destroy)(void* rows, u32 count);
     /// Removes a row; returns the owner of the row that moved into its place, or no_row.
     u32 (*erase)(PoolBase& pool, u32 dense);
-    /// Removes `count` <= PoolBase::erase_rows_max different rows in one go; fills `moved` and returns how many rows moved.
-    u32 (*erase_rows)(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved);
+    /// Removes `count` different rows in one go, as planned by PoolBase::plan_moves; fills owners[i] with whose row the i-th move was.
+    void (*erase_rows)(PoolBase& pool, const u32* doomed, u32 count, const RowMove* moves, u32 move_count, u32* owners);
     /// Moves a row to where none is, and ends the old one. Null when a copy of the bytes does that.
     void (*relocate)(void* to, void* from);
     /// Copy-construct `count` rows, from as many or from one; if one throws, those already built are destroyed.
@@ -89,7 +89,7 @@ struct ComponentOps {
 /// reading from any number of threads; marking only where this says so; all else alone.
 class alignas(64) PoolBase {
 public:
-    /// Rows that one ComponentOps::erase_rows takes.
+    /// Rows that one plan_moves takes.
     static constexpr u32 erase_rows_max = 2048;
 
     PoolBase(const PoolBase&) = delete;
@@ -137,6 +137,15 @@ public:
     void mark_word(u32 block_index, u32 word, u64 bits) {
         change_words(block_index)[word] |= bits;
         mutable_summary(block_index).fresh |= u64(1) << word;
+    }
+    /// The same while other threads mark other words of the block.
+    template <bool Shared>
+    void mark_word_exclusive(u32 block_index, u32 word, u64 bits) {
+        change_words(block_index)[word] |= bits;
+        if constexpr (Shared)
+            or_shared(mutable_summary(block_index).fresh, u64(1) << word);
+        else
+            mutable_summary(block_index).fresh |= u64(1) << word;
     }
     const BlockSummary& summary(u32 block_index) const {
         return *reinterpret_cast<const BlockSummary*>(block(block_index) + summary_offset_);
@@ -241,6 +250,16 @@ public:
     }
     /// ComponentOps::erase, in line for types whose rows a copy of bytes moves.
     [[gnu::always_inline]] inline u32 erase_any(u32 dense);
+    /// A copy of bytes moves a row.
+    bool trivial() const { return trivial_; }
+    // For several trivial pools of one world and size, in which rows of one number go, not the last ones.
+    static void prefetch_in_step(PoolBase* const* pools, u32 count, u32 dense);
+    /// erase_any for all; owners[i] had the last row of pools[i].
+    static void erase_in_step(PoolBase* const* pools, u32 count, u32 dense, u32* owners);
+    /// Which rows of the tail of a pool with `rows` rows go where when `count` <= erase_rows_max different ones are removed: the last
+    /// `count` rows are the tail, the doomed ones in it end where they are, and its survivors move into the holes before it, in the
+    /// order of both. Pools with the same rows in the same order stay in step. Returns the number of moves.
+    static u32 plan_moves(u32 rows, const u32* doomed, u32 count, RowMove* moves);
     /// What the readers of changes of this type share; null without any.
     detail::ChangeStream* change_stream() const { return stream_; }
     void set_change_stream(detail::ChangeStream* stream) { stream_ = stream; }
@@ -306,7 +325,7 @@ protected:
     template <bool Direct, class End, class Move>
     [[gnu::always_inline]] inline u32 take_out(u32 dense, End&& end, Move&& move);
     template <class T>
-    friend u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved);
+    friend void erase_rows(PoolBase& pool, const u32* doomed, u32 count, const RowMove* moves, u32 move_count, u32* owners);
 
     std::byte* block(u32 index) const { return blocks_.data()[index]; }
     BlockSummary& mutable_summary(u32 block_index) { return *reinterpret_cast<BlockSummary*>(block(block_index) + summary_offset_); }
@@ -361,7 +380,7 @@ protected:
     mutable u32 iterating_ = 0;
     ComponentId component_;
     bool direct_;
-    bool plain_; ///< rows without a direct index that a copy of bytes moves
+    bool trivial_; ///< a copy of bytes moves a row
     u8 watch_ = 0;
     const ComponentOps* ops_;
     detail::ChangeStream* stream_ = nullptr;
@@ -467,7 +486,7 @@ u32 erase_row(PoolBase& pool, u32 dense) {
 
 // Types take turns in a destruction, so a call by a pointer from a table costs as much as the work behind it.
 inline u32 PoolBase::erase_any(u32 dense) {
-    if (!plain_) [[unlikely]]
+    if (direct_ | !trivial_) [[unlikely]]
         return ops_->erase(*this, dense);
     return take_out<false>(
         dense, [](std::byte*, u32) {},
@@ -476,17 +495,10 @@ inline u32 PoolBase::erase_any(u32 dense) {
         });
 }
 
-// The last `count` rows are the tail: the doomed ones in it end where they are, and its survivors move into the holes before it,
-// in the order of both. Pools with the same rows in the same order stay in step.
 template <class T>
-u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved) {
+void erase_rows(PoolBase& pool, const u32* doomed, u32 count, const RowMove* moves, u32 move_count, u32* moved_owners) {
     constexpr u32 ahead = 12;
     const u32 end = pool.size_;
-    const u32 tail = end - count;
-    u64 ending[PoolBase::erase_rows_max / 64] = {};
-    for (u32 i = 0; i < count; ++i)
-        if (doomed[i] >= tail)
-            ending[(doomed[i] - tail) >> 6] |= u64(1) << ((doomed[i] - tail) & 63);
     if constexpr (!std::is_trivially_destructible_v<T>)
         for (u32 i = 0; i < count; ++i)
             static_cast<T*>(pool.row(doomed[i]))->~T();
@@ -496,29 +508,28 @@ u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved) {
     const u32 shift = pool.shift_, mask = pool.mask_;
     const u32 owners = pool.owners_offset_, changes = pool.changes_offset_, summary = pool.summary_offset_;
     std::byte* const* const blocks = pool.blocks_.data();
-    u32 moves = 0;
-    u32 from = tail;
-    for (u32 i = 0; i < count; ++i) {
-        if (i + ahead < count)
-            pool.prefetch_row(doomed[i + ahead]);
-        const u32 hole = doomed[i];
-        if (hole >= tail)
-            continue;
-        while ((ending[(from - tail) >> 6] >> ((from - tail) & 63) & 1) != 0)
-            ++from;
+    for (u32 i = 0; i < move_count; ++i) {
+        if (i + ahead < move_count) {
+            const u32 later = moves[i + ahead].hole;
+            std::byte* const rows = blocks[later >> shift];
+            detail::prefetch_write(rows + std::size_t(later & mask) * (is_tag<T> ? 0 : sizeof(T)));
+            detail::prefetch_write(rows + owners + std::size_t(later & mask) * sizeof(u32));
+        }
+        const u32 from = moves[i].from, hole = moves[i].hole;
         std::byte* const source = blocks[from >> shift];
         std::byte* const target = blocks[hole >> shift];
         const u32 row = from & mask, k = hole & mask;
         const u32 owner = reinterpret_cast<const u32*>(source + owners)[row];
         reinterpret_cast<u32*>(target + owners)[k] = owner;
+        moved_owners[i] = owner;
         if constexpr (direct_index<T>)
             pool.move_direct(owner, hole);
         const u64 changed = reinterpret_cast<const u64*>(source + changes)[row >> 6] >> (row & 63) & 1;
         u64& word = reinterpret_cast<u64*>(target + changes)[k >> 6];
         word = (word & ~(u64(1) << (k & 63))) | changed << (k & 63);
-        BlockSummary& tail_of_target = *reinterpret_cast<BlockSummary*>(target + summary);
-        tail_of_target.fresh |= u64(1) << (k >> 6);
-        tail_of_target.order = 0;
+        BlockSummary& s = *reinterpret_cast<BlockSummary*>(target + summary);
+        s.fresh |= u64(1) << (k >> 6);
+        s.order = 0;
         if constexpr (is_tag<T>) {
         } else if constexpr (std::is_trivially_copyable_v<T>) {
             std::memcpy(target + std::size_t(k) * sizeof(T), source + std::size_t(row) * sizeof(T), sizeof(T));
@@ -527,13 +538,10 @@ u32 erase_rows(PoolBase& pool, const u32* doomed, u32 count, MovedRow* moved) {
             ::new (static_cast<void*>(reinterpret_cast<T*>(target) + k)) T(std::move(*survivor));
             survivor->~T();
         }
-        moved[moves++] = {owner, hole};
-        ++from;
     }
-    pool.size_ = tail;
+    pool.size_ = end - count;
     pool.drop_marks(end);
-    pool.end_orders(tail, end);
-    return moves;
+    pool.end_orders(pool.size_, end);
 }
 
 namespace detail {

@@ -41,8 +41,8 @@ struct MessageInfo : FieldList {
 
 namespace detail {
 template <class T>
-inline u16 message_slot = 0;
-inline u16 message_slots = 0;
+inline u16 assigned_message_id = unassigned;
+inline u16 message_ids_assigned = 0;
 } // namespace detail
 
 /// Number of a message type in this process, from 0 in order of first use. Never on the wire: there, a message is known by its place
@@ -50,10 +50,10 @@ inline u16 message_slots = 0;
 template <class T>
 u16 message_type_id() {
     static_assert(std::is_same_v<T, std::remove_cv_t<std::remove_reference_t<T>>>, "a message type has no const, volatile or reference");
-    u16 slot = __atomic_load_n(&detail::message_slot<T>, __ATOMIC_RELAXED);
-    if (slot == 0) [[unlikely]]
-        slot = detail::assign_component_slot(detail::message_slot<T>, detail::message_slots);
-    return static_cast<u16>(slot - 1);
+    u16 id = __atomic_load_n(&detail::assigned_message_id<T>, __ATOMIC_RELAXED);
+    if (id == detail::unassigned) [[unlikely]]
+        id = detail::assign_type_number(detail::assigned_message_id<T>, detail::message_ids_assigned);
+    return id;
 }
 
 /// Types of messages, named in one place: what a game registers for one way, and what it has handlers for.

@@ -7,13 +7,13 @@
 
 namespace throng {
 namespace detail {
-/// Number + 1 of the resource type in this process, 0 before its first use; apart from component ids.
+/// Number of the resource type in this process, `unassigned` before its first use; apart from component ids.
 template <class T>
-inline u16 resource_slot = 0;
-u16 assign_resource_slot(u16& slot);
+inline u16 assigned_resource_id = unassigned;
+inline u16 resource_ids_assigned = 0;
 template <class T>
 u32 known_resource_id() {
-    return u32(__atomic_load_n(&resource_slot<T>, __ATOMIC_RELAXED)) - 1u;
+    return __atomic_load_n(&assigned_resource_id<T>, __ATOMIC_RELAXED);
 }
 } // namespace detail
 
@@ -124,10 +124,10 @@ private:
     };
     template <class T>
     static u32 id_of() {
-        u16 slot = __atomic_load_n(&detail::resource_slot<T>, __ATOMIC_RELAXED);
-        if (slot == 0) [[unlikely]]
-            slot = detail::assign_resource_slot(detail::resource_slot<T>);
-        return slot - 1u;
+        u16 id = __atomic_load_n(&detail::assigned_resource_id<T>, __ATOMIC_RELAXED);
+        if (id == detail::unassigned) [[unlikely]]
+            id = detail::assign_type_number(detail::assigned_resource_id<T>, detail::resource_ids_assigned);
+        return id;
     }
     void end(Entry& entry) {
         const Entry old = std::exchange(entry, Entry{.version = entry.version});

@@ -19,6 +19,19 @@ public:
     constexpr void set(u32 id) { words_[id >> 6] |= u64(1) << (id & 63); }
     constexpr void reset(u32 id) { words_[id >> 6] &= ~(u64(1) << (id & 63)); }
     constexpr void clear() { *this = Signature{}; }
+    static constexpr std::size_t no_rank = ~std::size_t(0);
+    /// rank of a member; no_rank for others, also for any number from MaxC on. In fewer steps than test, then rank.
+    constexpr std::size_t find(u32 id) const {
+        std::size_t before = no_rank;
+        for (u32 w = 0; w < word_count; ++w) {
+            if (id < w * 64 + 64) {
+                const u64 upto = words_[w] << (~id & 63); // the id's own bit comes to the top
+                return upto >> 63 != 0 ? before + static_cast<std::size_t>(std::popcount(upto)) : no_rank;
+            }
+            before += static_cast<std::size_t>(std::popcount(words_[w]));
+        }
+        return no_rank;
+    }
     /// Number of members below `id`, itself not counted.
     constexpr u32 rank(u32 id) const {
         u32 below = count_bits(words_[id >> 6] & ((u64(1) << (id & 63)) - 1));

@@ -40,7 +40,7 @@ void BasicWorld<MaxC>::place_batch(PoolBase* const* pools, u32 count, const Sign
     constexpr u32 few = 8;
     const bool in_one = log2 == 0 && count <= few && inline_capacity_ >= few; // what lies beyond `count` in a list means nothing
     for (u32 k = 0; k < instances; ++k) {
-        entities[k] = occupy_slot(signature, count, log2);
+        entities[k] = occupy_slot(signature, log2);
         Meta& m = meta(entities[k].entity_idx);
         if (log2 != 0)
             m.set_overflow_list(lists_.take(log2));

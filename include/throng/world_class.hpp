@@ -116,7 +116,7 @@ public:
     template <class T>
     bool has(Entity entity) const {
         if constexpr (direct_index<T>) {
-            return row_of<T>(entity) != no_row;
+            return get<T>(entity) != nullptr;
         } else {
             const u32 id = detail::known_component_id<T, MaxC>();
             const Meta* m = find(entity);
@@ -126,31 +126,26 @@ public:
     /// Null if the handle is dead or the component absent. Never marks. Good until a component of type T is removed anywhere.
     template <class T>
     const T* get(Entity entity) const {
-        const u32 dense = row_of<T>(entity);
-        return dense != no_row ? &static_cast<const Pool<T>&>(*pools_[detail::known_component_id<T, MaxC>()])[dense] : nullptr;
+        return with_row<T>(entity, [](const Pool<T>& pool, u32 dense) { return &pool[dense]; });
     }
     /// The same, writable; marks the row changed.
     template <class T>
         requires(!is_immutable<T>)
     T* mut(Entity entity) {
-        const u32 dense = row_of<T>(entity);
-        if (dense == no_row)
-            return nullptr;
-        Pool<T>& pool = static_cast<Pool<T>&>(*pools_[detail::known_component_id<T, MaxC>()]);
-        pool.mark_changed(dense);
-        return &pool[dense];
+        return with_row<T>(entity, [](Pool<T>& pool, u32 dense) {
+            pool.mark_changed(dense);
+            return &pool[dense];
+        });
     }
     /// mut for the inside of a parallel loop: rows may be marked from several threads at once (each row written by one).
     /// Costs an atomic operation where the mark is new.
     template <class T>
         requires(!is_immutable<T>)
     T* mut_shared(Entity entity) {
-        const u32 dense = row_of<T>(entity);
-        if (dense == no_row)
-            return nullptr;
-        Pool<T>& pool = static_cast<Pool<T>&>(*pools_[detail::known_component_id<T, MaxC>()]);
-        pool.mark_changed_shared(dense);
-        return &pool[dense];
+        return with_row<T>(entity, [](Pool<T>& pool, u32 dense) {
+            pool.mark_changed_shared(dense);
+            return &pool[dense];
+        });
     }
     /// Builds a T from the arguments. An existing one is returned unchanged and unmarked. Null for a dead handle and for a type
     /// beyond MaxC. If the constructor or the allocator throws, nothing has changed.
@@ -457,22 +452,38 @@ private:
     using State::meta, State::find, State::list_capacity, State::frozen, State::refuse_entity_change, State::has_room,
           State::refuse_change, State::refuse_in_hook, State::row_moved, State::relation_table, State::log_entry;
     using State::arena_, State::pools_, State::inline_capacity_, State::entity_count_, State::frozen_, State::last_entity_id_,
-          State::index_inserts_, State::logged_, State::streamed_, State::log_, State::doomed_rows_, State::moved_rows_,
+          State::index_inserts_, State::logged_, State::streamed_, State::log_, State::doomed_rows_, State::row_moves_, State::moved_owners_,
           State::sort_order_, State::lists_, State::resources_, State::hooks_, State::hooked_, State::destroy_hooks_, State::any_hooks_,
           State::destroying_, State::doomed_, State::removing_, State::unannounced_, State::announcing_, State::related_,
           State::relations_, State::ended_, State::rewrites_, State::restores_, State::has_rollback_, State::orders_,
           State::options_;
 
-    template <class T>
-    u32 row_of(Entity entity) const {
+    /// f(pool, row number) of a component, or a null if the handle is dead or the component absent. In line, and no step more than it
+    /// takes: how many look-ups wait for memory at once is what fits into the processor's queues.
+    template <class T, class F>
+    [[gnu::always_inline]] inline std::invoke_result_t<F&, Pool<T>&, u32> with_row(Entity entity, F&& f) const {
         const u32 id = detail::known_component_id<T, MaxC>();
         if constexpr (direct_index<T>) {
             // The index knows half of the ids; in a world that has used it up, the slot decides.
-            if (((entity.entity_id | last_entity_id_) >> 32) == 0) [[likely]]
-                return id < MaxC && pools_[id] ? pools_[id]->direct_row(entity) : no_row;
+            if (((entity.entity_id | last_entity_id_) >> 32) == 0) [[likely]] {
+                PoolBase* const pool = id < MaxC ? pools_[id] : nullptr;
+                const u32 dense = pool ? pool->direct_row(entity) : no_row;
+                return dense != no_row ? f(static_cast<Pool<T>&>(*pool), dense) : nullptr;
+            }
         }
-        const Meta* m = find(entity);
-        return m && id < MaxC && m->signature.test(id) ? m->list()[m->signature.rank(id)] : no_row;
+        if (entity.entity_idx >= arena_.slots()) [[unlikely]]
+            return nullptr;
+        const Meta& m = meta(entity.entity_idx);
+        if (m.entity_id != entity.entity_id) // 0 with a dead slot, which has no components
+            return nullptr;
+        const u32* list = m.inline_list();
+        if (!m.plain(entity.gen)) [[unlikely]] {
+            if (m.gen != entity.gen)
+                return nullptr;
+            list = m.list();
+        }
+        const std::size_t rank = m.signature.find(id);
+        return rank != m.signature.no_rank ? f(static_cast<Pool<T>&>(*pools_[id]), list[rank]) : nullptr;
     }
 
     /// log2 of the overflow list for `count` row numbers; 0 if they fit inline.
@@ -486,25 +497,27 @@ private:
     /// position: the rank of the id.
     void insert_index_at(Meta& m, u32 id, u32 position, u32 dense) {
         u32* const list = m.list();
-        if (position < m.count)
-            std::memmove(list + position + 1, list + position, (m.count - position) * sizeof(u32));
+        for (u32 k = m.count(); k > position; --k) { // a few, for which memmove is not called
+            list[k] = list[k - 1];
+            asm("" : "+r"(k));
+        }
         list[position] = dense;
-        ++m.count;
         m.signature.set(id);
         ++index_inserts_;
     }
     void erase_index(Meta& m, u32 id) { erase_index_at(m, id, m.signature.rank(id)); }
     void erase_index_at(Meta& m, u32 id, u32 position) {
         u32* const list = m.list();
-        --m.count;
-        if (position < m.count)
-            std::memmove(list + position, list + position + 1, (m.count - position) * sizeof(u32));
+        const u32 last = m.count() - 1;
+        for (u32 k = position; k < last; ++k) {
+            list[k] = list[k + 1];
+            asm("" : "+r"(k));
+        }
         m.signature.reset(id);
     }
-    /// erase(row) takes it out of its pool, and returns the owner of the one that moved there.
+    /// erase(row) takes it out of its pool, and returns the owner of the one that moved there. position: the rank of the id.
     template <class Erase>
-    void take_row(Meta& m, u32 id, Erase&& erase) {
-        const u32 position = m.signature.rank(id);
+    void take_row(Meta& m, u32 id, u32 position, Erase&& erase) {
         const u32 dense = m.list()[position];
         erase_index_at(m, id, position);
         row_moved(erase(dense), id, dense);
@@ -568,9 +581,9 @@ private:
     u32 destroy_hooked(std::span<const Entity> entities);
     bool destroy_now(Entity entity);
     u32 destroy_batch_now(std::span<const Entity> entities);
-    Entity occupy_slot(const Signature<MaxC>& signature, u32 count, u32 overflow_log2);
+    Entity occupy_slot(const Signature<MaxC>& signature, u32 overflow_log2);
     void free_slot(u32 entity_idx);
-    void rows_moved(const MovedRow* moved, u32 count, const Signature<MaxC>& types);
+    void rows_moved(const RowMove* moves, const u32* owners, u32 count, const Signature<MaxC>& types);
     u32 destroy_piece(std::span<const Entity> entities, const Signature<MaxC>& all, u32 column_rows);
     void copy_state(const BasicWorld& from);
     void reset_entities();

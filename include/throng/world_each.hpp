@@ -218,26 +218,46 @@ struct Selection {
     u32 rows() const { return pools[driver]->size(); }
 };
 
-/// Rows of a run of at most 64 entities, by direct indexes alone: rows[i] of the pool that leads are `begin` and on.
-template <u32 Count>
+/// Rows of a run of at most 64 entities, by direct indexes alone, all found and fetched before any is used.
+template <class... Ts>
 struct DirectRun {
-    u32 rows[Count][64];
+    static constexpr u32 count = sizeof...(Ts);
+    u32 rows[count][64];
+    void* places[count][64];
+    u64 complete; ///< entities that have all Ts
 
-    /// Finds and fetches the rows before any is used. no_row where an entity has none.
-    void gather(const PoolBase* const* pools, u32 driver, u32 begin, const u32* owners, u32 count) {
-        for (u32 i = 0; i < Count; ++i)
-            for (u32 k = 0; k < count; ++k)
-                rows[i][k] = i == driver ? begin + k : pools[i]->direct_row_at(owners[k]);
-        for (u32 i = 0; i < Count; ++i)
-            for (u32 k = 0; k < count && i != driver; ++k)
-                if (rows[i][k] != no_row)
-                    detail::prefetch(pools[i]->row(rows[i][k]));
+    /// Row numbers, but for the pool that leads: its rows are `begin` and on.
+    void find(const PoolBase* const* pools, u32 driver, const u32* owners, u32 run) {
+        complete = ~u64(0) >> (64 - run);
+        for (u32 i = 0; i < count; ++i) {
+            if (i == driver)
+                continue;
+            u64 there = 0;
+            for (u32 k = 0; k < run; ++k) {
+                rows[i][k] = pools[i]->direct_row_at(owners[k]);
+                there |= u64(rows[i][k] != no_row) << k;
+            }
+            complete &= there;
+        }
     }
-    bool complete(u32 k) const {
-        for (u32 i = 0; i < Count; ++i)
-            if (rows[i][k] == no_row)
-                return false;
-        return true;
+    /// Marks and fetches the rows of one pool that the loop will be at.
+    template <bool Shared, class T>
+    void place(PoolBase& pool, u32 i, bool leads, u32 begin) {
+        if (leads) {
+            if constexpr (Term<T>::writes)
+                pool.mark_word_exclusive<Shared>(pool.block_of(begin), pool.place_of(begin) >> 6, complete);
+            return;
+        }
+        for (u64 left = complete; left != 0; left &= left - 1) {
+            const auto k = static_cast<u32>(std::countr_zero(left));
+            places[i][k] = const_cast<std::remove_const_t<typename Term<T>::Row>*>(term_row<T>(pool, rows[i][k]));
+            prefetch(places[i][k]);
+            mark_one<Term<T>::writes, Shared>(pool, rows[i][k]);
+        }
+    }
+    template <class T>
+    typename Term<T>::Row* row(PoolBase& pool, u32 i, bool leads, u32 begin, u32 k) const {
+        return leads ? term_row<T>(pool, begin + k) : static_cast<typename Term<T>::Row*>(places[i][k]);
     }
 };
 
@@ -348,14 +368,14 @@ void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs.
                 detail::call_block<Ts...>(*this, body, s.pools, begin, end, owners, run, std::index_sequence<I...>(),
                                           (same[I] ? detail::term_row<Ts>(*s.pools[I], begin) : nullptr)...);
             } else if (all_direct && !s.excludes) {
-                detail::DirectRun<count> found;
-                found.gather(s.pools, s.driver, begin, owners, run);
-                for (u32 k = 0; k < run; ++k) {
-                    if (!found.complete(k))
-                        continue;
-                    (detail::mark_one<detail::Term<Ts>::writes, Shared>(*s.pools[I], found.rows[I][k]), ...);
+                detail::DirectRun<Ts...> found;
+                found.find(s.pools, s.driver, owners, run);
+                (found.template place<Shared, Ts>(*s.pools[I], I, I == s.driver, begin), ...);
+                for (u64 left = found.complete; left != 0; left &= left - 1) {
+                    const auto k = static_cast<u32>(std::countr_zero(left));
                     detail::call_body<typename detail::Term<Ts>::Argument...>(
-                        *this, body, owners[k], detail::Term<Ts>::argument(detail::term_row<Ts>(*s.pools[I], found.rows[I][k]))...);
+                        *this, body, owners[k],
+                        detail::Term<Ts>::argument(found.template row<Ts>(*s.pools[I], I, I == s.driver, begin, k))...);
                 }
             } else {
                 for (u32 k = 0; k < run; ++k) {

@@ -164,7 +164,7 @@ bool BasicWorld<MaxC>::exchange_unannounced(Entity entity, const Signature<MaxC>
     if (!m || m->dying)
         return false;
     Signature<MaxC> now = m->signature;
-    u32 list_size = m->count;
+    u32 list_size = m->count();
     leaving.for_each([&](u32 id) { // hooks may have taken off more
         if (now.test(id))
             --list_size;
@@ -211,7 +211,6 @@ bool BasicWorld<MaxC>::exchange_unannounced(Entity entity, const Signature<MaxC>
         ~Settle() {
             u32* out = m.list();
             now.for_each([&](u32 id) { *out++ = rows[id]; });
-            m.count = static_cast<decltype(m.count)>(out - m.list());
             m.signature = now;
         }
     } settle{*m, now, rows};

@@ -99,7 +99,7 @@ template <u32 MaxC>
 void BasicWorld<MaxC>::grow_list(Meta& m, u32 count) {
     const u32 log2 = overflow_log2_for(count);
     u32* const list = lists_.take(log2);
-    std::memcpy(list, m.list(), m.count * sizeof(u32));
+    std::memcpy(list, m.list(), m.count() * sizeof(u32));
     if (m.overflow_log2 != 0)
         lists_.give(m.overflow_list(), m.overflow_log2);
     m.set_overflow_list(list);
@@ -114,11 +114,10 @@ bool BasicWorld<MaxC>::refuse_change(const Signature<MaxC>& signature) const {
 }
 
 template <u32 MaxC>
-inline Entity BasicWorld<MaxC>::occupy_slot(const Signature<MaxC>& signature, u32 count, u32 overflow_log2) {
+inline Entity BasicWorld<MaxC>::occupy_slot(const Signature<MaxC>& signature, u32 overflow_log2) {
     const u32 idx = arena_.acquire();
     Meta& m = meta(idx);
     m.entity_id = ++last_entity_id_;
-    m.count = static_cast<u16>(count);
     m.overflow_log2 = static_cast<u8>(overflow_log2);
     m.dying = 0;
     m.signature = signature;
@@ -133,7 +132,6 @@ void BasicWorld<MaxC>::free_slot(u32 entity_idx) {
         lists_.give(m.overflow_list(), m.overflow_log2);
     m.entity_id = 0;
     ++m.gen; // after the rows are gone, so that no owner check in between fails
-    m.count = 0;
     m.overflow_log2 = 0;
     m.dying = 0;
     m.signature.clear();
@@ -146,7 +144,7 @@ Entity BasicWorld<MaxC>::create() {
     if (refuse_entity_change() || !has_room(1)) [[unlikely]]
         return {};
     arena_.reserve(1);
-    return occupy_slot({}, 0, 0);
+    return occupy_slot({}, 0);
 }
 
 template <u32 MaxC>
@@ -183,7 +181,7 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
         ((static_cast<Pool<std::remove_cvref_t<Ts>>*>(pools[next++])->build_next(std::forward<Ts>(values)), ++pending.built), ...);
         pending.keep = true;
 
-        const Entity entity = occupy_slot(shape.signature, count, log2);
+        const Entity entity = occupy_slot(shape.signature, log2);
         Meta& m = meta(entity.entity_idx);
         if (log2 != 0)
             m.set_overflow_list(lists_.take(log2));
@@ -220,7 +218,7 @@ detail::Made<T>* BasicWorld<MaxC>::add(Entity entity, A&&... args) {
     pool->reserve_rows(1);
     if constexpr (direct_index<T>)
         pool->reserve_direct(arena_.slots());
-    ensure_list(*m, m->count + 1u);
+    ensure_list(*m, m->count() + 1u);
     const bool watched = pool->watch() != 0;
     if (watched) [[unlikely]]
         log_.reserve_extra(1);
@@ -243,7 +241,8 @@ template <class T>
 bool BasicWorld<MaxC>::remove(Entity entity) {
     const u32 id = detail::known_component_id<T, MaxC>();
     Meta* const m = find(entity);
-    if (!m || id >= MaxC || !m->signature.test(id))
+    const std::size_t position = m ? m->signature.find(id) : Signature<MaxC>::no_rank;
+    if (position == Signature<MaxC>::no_rank)
         return false;
     PoolBase& pool = *pools_[id];
     if (refuse_change(pool))
@@ -251,7 +250,7 @@ bool BasicWorld<MaxC>::remove(Entity entity) {
     if (pool.watch() != 0) [[unlikely]]
         return remove_row(*m, entity, id);
     arena_.touch(entity.entity_idx);
-    take_row(*m, id, [&](u32 dense) { return erase_row<T>(pool, dense); });
+    take_row(*m, id, static_cast<u32>(position), [&](u32 dense) { return erase_row<T>(pool, dense); });
     return true;
 }
 
@@ -281,7 +280,7 @@ void* BasicWorld<MaxC>::add_value_initialised(Entity entity, ComponentId id, boo
         return nullptr;
     pool->reserve_rows(1);
     pool->reserve_direct(arena_.slots());
-    ensure_list(*m, m->count + 1u);
+    ensure_list(*m, m->count() + 1u);
     if (logged_.test(id))
         log_.reserve_extra(1);
     if (!announced && hooked_.test(id))
@@ -320,7 +319,7 @@ bool BasicWorld<MaxC>::remove_row(Meta& m, Entity entity, u32 id) {
     if (logged_.test(id))
         log_.reserve_extra(1);
     arena_.touch(entity.entity_idx);
-    take_row(m, id, [&](u32 dense) { return pool.erase_any(dense); });
+    take_row(m, id, m.signature.rank(id), [&](u32 dense) { return pool.erase_any(dense); });
     if (logged_.test(id))
         log_entry(entity, id, StructureEvent::Kind::removed);
     if (streamed_.test(id))
@@ -340,23 +339,32 @@ bool BasicWorld<MaxC>::destroy_now(Entity entity) {
     Meta* const m = find(entity);
     if (!m || refuse_entity_change())
         return false;
-    // The rows are anywhere in their pools, as are the slots of those that move: all are fetched at once, not one after the other.
+    PoolBase* pools[MaxC];
     const u32* const list = m->list();
-    bool looping = false;
-    u32 watch = 0;
-    u32 position = 0;
-    u32 last = no_row;
     const Signature<MaxC> signature = m->signature;
+    u32 watch = 0, count = 0;
+    bool looping = false;
+    u32 apart = 0; // 0: all rows have one number in pools of one size, and a copy of bytes moves them
     signature.for_each([&](u32 id) {
-        const PoolBase& pool = *pools_[id];
+        PoolBase& pool = *pools_[id];
+        pools[count] = &pool;
         looping |= pool.iterating();
         watch |= pool.watch();
-        pool.prefetch_row(list[position++]);
-        if (const u32 owner = pool.owner(pool.size() - 1); owner != last) {
-            last = owner;
-            detail::prefetch_write(&meta(owner));
-        }
+        apart |= u32(!pool.trivial()) | (list[count] ^ list[0]) | (pool.size() ^ pools[0]->size());
+        ++count;
     });
+    // The rows are anywhere in their pools, as are the slots of those that move: all are fetched at once, not one after the other.
+    const u32 dense = list[0];
+    const bool in_step = count != 0 && apart == 0 && dense + 1 != pools[0]->size();
+    if (in_step) {
+        PoolBase::prefetch_in_step(pools, count, dense);
+        detail::prefetch_write(&meta(pools[0]->owner(pools[0]->size() - 1)));
+    } else {
+        for (u32 i = 0; i < count; ++i) {
+            pools[i]->prefetch_row(list[i]);
+            detail::prefetch_write(&meta(pools[i]->owner(pools[i]->size() - 1)));
+        }
+    }
     if (looping && refuse_change(signature))
         return false;
     if (watch != 0) [[unlikely]] {
@@ -369,27 +377,27 @@ bool BasicWorld<MaxC>::destroy_now(Entity entity) {
     }
     if (ended_.readers != 0) [[unlikely]]
         ended_.ended.push(entity);
-    // Usually one entity has the last rows of all these pools, and the same types: then its slot is looked up once, and ranks are known.
-    u32 moved = no_row;
-    u32* moved_list = nullptr;
-    bool same_types = false;
-    position = 0;
-    signature.for_each([&](u32 id) {
-        const u32 dense = list[position];
-        PoolBase& pool = *pools_[id];
-        const u32 owner = pool.erase_any(dense);
-        if (owner != no_row) {
-            if (owner != moved) {
-                Meta& other = meta(owner);
-                moved = owner;
-                arena_.touch(owner);
-                moved_list = other.list();
-                same_types = other.signature == signature;
-            }
-            moved_list[same_types ? position : meta(owner).signature.rank(id)] = dense;
+    if (in_step) {
+        u32 owners[MaxC];
+        PoolBase::erase_in_step(pools, count, dense, owners);
+        // Usually one entity had the last rows of all these pools, and has the same types: its slot is looked up once, and ranks are known.
+        u32 others = 0;
+        for (u32 i = 1; i < count; ++i)
+            others |= owners[i] ^ owners[0];
+        Meta& other = meta(owners[0]);
+        if (others == 0 && other.signature == signature) {
+            arena_.touch(owners[0]);
+            u32* const moved = other.list();
+            for (u32 i = 0; i < count; ++i)
+                moved[i] = dense;
+        } else {
+            for (u32 i = 0; i < count; ++i)
+                row_moved(owners[i], pools[i]->component(), dense);
         }
-        ++position;
-    });
+    } else {
+        for (u32 i = 0; i < count; ++i)
+            row_moved(pools[i]->erase_any(list[i]), pools[i]->component(), list[i]);
+    }
     free_slot(entity.entity_idx);
     return true;
 }
@@ -425,7 +433,8 @@ u32 BasicWorld<MaxC>::destroy_batch_now(std::span<const Entity> entities) {
     constexpr u32 piece = PoolBase::erase_rows_max;
     const u32 largest = entities.size() < piece ? static_cast<u32>(entities.size()) : piece;
     doomed_rows_.resize(std::size_t(all.count()) * largest);
-    moved_rows_.resize(std::size_t(2) * largest);
+    row_moves_.resize(largest);
+    moved_owners_.resize(std::size_t(2) * largest);
     u32 destroyed = 0;
     for (std::size_t begin = 0; begin < entities.size(); begin += largest) {
         const std::size_t left = entities.size() - begin;
@@ -436,16 +445,16 @@ u32 BasicWorld<MaxC>::destroy_batch_now(std::span<const Entity> entities) {
 
 /// Writes back where the rows of moved owners are now, in the pools of all `types`, which each of them has.
 template <u32 MaxC>
-void BasicWorld<MaxC>::rows_moved(const MovedRow* moved, u32 count, const Signature<MaxC>& types) {
+void BasicWorld<MaxC>::rows_moved(const RowMove* moves, const u32* owners, u32 count, const Signature<MaxC>& types) {
     constexpr u32 ahead = 12;
     Signature<MaxC> last; // of the owner before: entities that move together have the same types, as a rule
     u32 positions[MaxC];
     u32 position_count = 0;
     for (u32 i = 0; i < count; ++i) {
         if (i + ahead < count)
-            detail::prefetch_write(&meta(moved[i + ahead].owner));
-        Meta& m = meta(moved[i].owner);
-        arena_.touch(moved[i].owner);
+            detail::prefetch_write(&meta(owners[i + ahead]));
+        Meta& m = meta(owners[i]);
+        arena_.touch(owners[i]);
         if (m.signature != last) {
             last = m.signature;
             position_count = 0;
@@ -453,7 +462,7 @@ void BasicWorld<MaxC>::rows_moved(const MovedRow* moved, u32 count, const Signat
         }
         u32* const list = m.list();
         for (u32 k = 0; k < position_count; ++k)
-            list[positions[k]] = moved[i].dense;
+            list[positions[k]] = moves[i].hole;
     }
 }
 
@@ -483,28 +492,39 @@ u32 BasicWorld<MaxC>::destroy_piece(std::span<const Entity> entities, const Sign
         const u32* list = m->list();
         m->signature.for_each([&](u32 id) { *columns[id]++ = *list++; });
     }
-    // Types that are made and destroyed together move the same entities to the same places: then slots are written once for all of them.
-    MovedRow* moved = moved_rows_.data();
-    MovedRow* next_moved = moved + column_rows;
-    u32 moves = 0;
-    Signature<MaxC> alike; // the types of `moved`
+    // Types that are made and destroyed together have the same rows, and move the same entities to the same places: then moves are
+    // planned once, and slots written once for all of them.
+    u32* owners = moved_owners_.data();
+    u32* next_owners = owners + column_rows;
+    const u32* planned = nullptr;
+    u32 count = 0, rows = 0, moves = 0;
+    Signature<MaxC> alike; // the types of which `owners` moved
     column = doomed_rows_.data();
     all.for_each([&](u32 id) {
         const u32* const doomed = column;
         column += column_rows;
-        const u32 count = static_cast<u32>(columns[id] - doomed);
-        if (count == 0)
+        const u32 next_count = static_cast<u32>(columns[id] - doomed);
+        if (next_count == 0)
             return;
-        const u32 next_moves = pools_[id]->ops().erase_rows(*pools_[id], doomed, count, next_moved);
-        if (next_moves != moves || std::memcmp(moved, next_moved, moves * sizeof(MovedRow)) != 0) {
-            rows_moved(moved, moves, alike);
+        PoolBase& pool = *pools_[id];
+        const bool same_plan = next_count == count && pool.size() == rows && std::memcmp(doomed, planned, count * sizeof(u32)) == 0;
+        if (!same_plan) {
+            rows_moved(row_moves_.data(), owners, moves, alike);
             alike.clear();
-            std::swap(moved, next_moved);
-            moves = next_moves;
+            planned = doomed;
+            count = next_count;
+            rows = pool.size();
+            moves = PoolBase::plan_moves(rows, doomed, count, row_moves_.data());
+        }
+        pool.ops().erase_rows(pool, doomed, count, row_moves_.data(), moves, next_owners);
+        if (!same_plan || std::memcmp(owners, next_owners, moves * sizeof(u32)) != 0) {
+            rows_moved(row_moves_.data(), owners, same_plan ? moves : 0, alike);
+            alike.clear();
+            std::swap(owners, next_owners);
         }
         alike.set(id);
     });
-    rows_moved(moved, moves, alike);
+    rows_moved(row_moves_.data(), owners, moves, alike);
     u32 destroyed = 0;
     for (const Entity entity : entities)
         if (find(entity)) {

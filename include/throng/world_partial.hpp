@@ -144,7 +144,7 @@ void BasicWorld<MaxC>::restore_pool(PoolBase& pool, const PoolBase& from, const 
         log_.reserve_extra(2 * std::size_t(from.size()) + pool.size()); // gains, losses, and all of it lost when a copy throws
     for (u32 row = 0; row < from.size(); ++row)
         if (lives(row) && !meta(from.owner(row)).signature.test(id))
-            ensure_list(meta(from.owner(row)), meta(from.owner(row)).count + 1u);
+            ensure_list(meta(from.owner(row)), meta(from.owner(row)).count() + 1u);
     pool.clear_changes(); // what readers have not seen is handed to them
     for (u32 row = 0; row < pool.size(); ++row) {
         Meta& m = meta(pool.owner(row));
@@ -224,7 +224,7 @@ MemoryReport BasicWorld<MaxC>::memory_report() const {
     report.resources = resources_.memory_bytes();
     report.log = u64(log_.capacity()) * sizeof(StructureEvent);
     report.scratch = (u64(doomed_rows_.capacity()) + sort_order_.capacity()) * sizeof(u32) +
-                     u64(moved_rows_.capacity()) * sizeof(MovedRow) + u64(doomed_.capacity()) * sizeof(Entity) +
+                     u64(row_moves_.capacity()) * sizeof(RowMove) + u64(moved_owners_.capacity()) * sizeof(u32) + u64(doomed_.capacity()) * sizeof(Entity) +
                      u64(removing_.capacity()) * sizeof(detail::Removal) + u64(unannounced_.capacity()) * sizeof(detail::Unannounced);
     report.total = report.entities + report.row_lists + report.pools + report.change_readers + report.relations + report.hooks +
                    report.resources + report.log + report.scratch;

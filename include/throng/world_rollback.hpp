@@ -298,7 +298,7 @@ void BasicRollbackRing<MaxC>::save_slots(Frame& fresh, bool all) {
                 if (m.overflow_log2 == 0)
                     continue;
                 u32* const list = lists_.take(m.overflow_log2);
-                std::memcpy(list, m.overflow_list(), m.count * sizeof(u32));
+                std::memcpy(list, m.overflow_list(), m.count() * sizeof(u32));
                 m.set_overflow_list(list);
             }
         });
@@ -521,7 +521,7 @@ void BasicRollbackRing<MaxC>::restore_slots(const Frame& to) {
         for (u32 slot = first; slot < first + count; ++slot)
             if (Meta& m = world_->meta(slot); m.overflow_log2 != 0) {
                 u32* const list = world_->lists_.take(m.overflow_log2);
-                std::memcpy(list, m.overflow_list(), m.count * sizeof(u32));
+                std::memcpy(list, m.overflow_list(), m.count() * sizeof(u32));
                 m.set_overflow_list(list);
             }
         count_copied(slots_column, 1);

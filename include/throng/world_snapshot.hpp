@@ -62,7 +62,7 @@ void BasicWorld<MaxC>::copy_state(const BasicWorld& from) {
         if (m.overflow_log2 == 0)
             continue;
         u32* const list = lists_.take(m.overflow_log2);
-        std::memcpy(list, m.overflow_list(), m.count * sizeof(u32));
+        std::memcpy(list, m.overflow_list(), m.count() * sizeof(u32));
         m.set_overflow_list(list);
     }
     log_.append(from.log_.data(), from.log_.size());

@@ -77,7 +77,7 @@ protected:
     explicit WorldState(const WorldOptions& options)
         : arena_(options.allocator, meta_bytes(options.inline_indices), options.block_rows),
           inline_capacity_((meta_bytes(options.inline_indices) - static_cast<u32>(sizeof(Meta))) / static_cast<u32>(sizeof(u32))),
-          log_(options.allocator), doomed_rows_(options.allocator), moved_rows_(options.allocator), sort_order_(options.allocator),
+          log_(options.allocator), doomed_rows_(options.allocator), row_moves_(options.allocator), moved_owners_(options.allocator), sort_order_(options.allocator),
           lists_(options.allocator), resources_(options.allocator), hooks_(options.allocator), doomed_(options.allocator),
           removing_(options.allocator), unannounced_(options.allocator), relations_(options.allocator), ended_(options.allocator),
           options_(options) {}
@@ -153,7 +153,8 @@ protected:
     Signature<MaxC> streamed_; // types with readers of changes
     Array<StructureEvent> log_;
     Array<u32> doomed_rows_; // scratch of destroy_batch, and the next
-    Array<MovedRow> moved_rows_;
+    Array<RowMove> row_moves_;
+    Array<u32> moved_owners_;
     Array<u32> sort_order_; // scratch of sort and sort_as
     IndexPool lists_;
     Resources resources_;

@@ -2,6 +2,8 @@
 // What a world is made with, reports, logs, and keeps of an entity. Part of throng/world.hpp.
 #include "throng/memory.hpp"
 #include "throng/signature.hpp"
+#include <bit>
+#include <cstddef>
 #include <cstring>
 
 namespace throng {
@@ -48,12 +50,22 @@ template <u32 MaxC>
 struct EntityMeta {
     u64 entity_id; // 0: dead
     u32 gen;
-    u16 count;        // == signature.count()
     u8 overflow_log2; // 0: inline list, else log2 of the entries of a list from the IndexPool
     u8 dying;         // set while destroy_batch takes the components off
+    u16 zero;
     Signature<MaxC> signature;
 
+    /// Whether the generation is this one, the list inline and the entity not dying: one compare.
+    bool plain(u32 generation) const {
+        u64 word;
+        std::memcpy(&word, &gen, sizeof(word));
+        static_assert(std::endian::native == std::endian::little && offsetof(EntityMeta, gen) + sizeof(u64) == offsetof(EntityMeta, signature));
+        return word == generation;
+    }
+    u32 count() const { return signature.count(); }
+
     u32* inline_list() { return reinterpret_cast<u32*>(this + 1); }
+    const u32* inline_list() const { return reinterpret_cast<const u32*>(this + 1); }
     u32* overflow_list() const {
         u32* list;
         std::memcpy(&list, this + 1, sizeof(list));

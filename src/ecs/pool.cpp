@@ -16,7 +16,7 @@ constexpr u64 bits_between(u32 first, u32 last) {
 
 PoolBase::PoolBase(ComponentId id, const ComponentOps& ops, const Allocator& allocator, u32 block_rows)
     : blocks_(allocator), mask_(block_rows - 1), shift_(static_cast<u32>(std::countr_zero(block_rows))), stride_(ops.stride),
-      component_(id), direct_(ops.direct), plain_(!ops.direct && !ops.relocate && !ops.destroy), ops_(&ops), direct_pages_(allocator) {
+      component_(id), direct_(ops.direct), trivial_(!ops.relocate && !ops.destroy), ops_(&ops), direct_pages_(allocator) {
     THRONG_ASSERT(std::has_single_bit(block_rows) && block_rows >= 64 && block_rows <= 4096);
     const u64 owners = to_line(u64(block_rows) * stride_ + (stride_ == 0 ? ops.size : 0));
     const u64 changes = to_line(owners + u64(block_rows) * sizeof(u32));
@@ -147,6 +147,74 @@ void PoolBase::clear_changes() {
             words[std::countr_zero(left)] = 0;
         end_changes(b);
     }
+}
+
+void PoolBase::prefetch_in_step(PoolBase* const* pools, u32 count, u32 dense) {
+    const std::size_t block = dense >> pools[0]->shift_, place = dense & pools[0]->mask_;
+    const std::size_t owner = place * sizeof(u32);
+    for (u32 i = 0; i < count; ++i) {
+        const PoolBase& pool = *pools[i];
+        std::byte* const rows = pool.blocks_.data()[block];
+        detail::prefetch_write(rows + place * pool.stride_);
+        detail::prefetch_write(rows + pool.owners_offset_ + owner);
+    }
+}
+
+void PoolBase::erase_in_step(PoolBase* const* pools, u32 count, u32 dense, u32* owners) {
+    // Where things are in a block, from the owners on, is the same for all pools of a world: worked out once, then few values are
+    // alive in the loop.
+    const u32 last = pools[0]->size_ - 1;
+    const std::size_t shift = pools[0]->shift_, mask = pools[0]->mask_;
+    const std::size_t changes = pools[0]->changes_offset_ - pools[0]->owners_offset_;
+    const std::size_t summary = pools[0]->summary_offset_ - pools[0]->owners_offset_;
+    const std::size_t to_block = dense >> shift, from_block = last >> shift;
+    const std::size_t hole = dense & mask, tail = last & mask;
+    const std::size_t hole_word = changes + (hole >> 6) * sizeof(u64), tail_word = changes + (tail >> 6) * sizeof(u64);
+    const u64 run = u64(1) << (hole >> 6);
+    for (u32 i = 0; i < count; ++i) {
+        PoolBase& pool = *pools[i];
+        std::byte* const to = pool.blocks_.data()[to_block];
+        std::byte* const from = pool.blocks_.data()[from_block];
+        std::byte* const to_side = to + pool.owners_offset_;
+        std::byte* const from_side = from + pool.owners_offset_;
+        pool.size_ = last;
+        u64& from_word = *reinterpret_cast<u64*>(from_side + tail_word);
+        const u64 changed = from_word >> (tail & 63) & 1;
+        from_word &= ~(u64(1) << (tail & 63));
+        reinterpret_cast<BlockSummary*>(from_side + summary)->order = 0;
+        u64& word = *reinterpret_cast<u64*>(to_side + hole_word);
+        word = (word & ~(u64(1) << (hole & 63))) | changed << (hole & 63);
+        BlockSummary& s = *reinterpret_cast<BlockSummary*>(to_side + summary);
+        s.fresh |= run;
+        s.order = 0;
+        const u32 owner = reinterpret_cast<const u32*>(from_side)[tail];
+        owners[i] = owner;
+        if (pool.direct_) [[unlikely]] {
+            pool.set_direct(reinterpret_cast<const u32*>(to_side)[hole], no_direct);
+            pool.move_direct(owner, dense);
+        }
+        reinterpret_cast<u32*>(to_side)[hole] = owner;
+        const std::size_t stride = pool.stride_;
+        detail::copy_row(to + hole * stride, from + tail * stride, stride);
+    }
+}
+
+u32 PoolBase::plan_moves(u32 rows, const u32* doomed, u32 count, RowMove* moves) {
+    const u32 tail = rows - count;
+    u64 ending[erase_rows_max / 64] = {};
+    for (u32 i = 0; i < count; ++i)
+        if (doomed[i] >= tail)
+            ending[(doomed[i] - tail) >> 6] |= u64(1) << ((doomed[i] - tail) & 63);
+    u32 move_count = 0;
+    u32 from = tail;
+    for (u32 i = 0; i < count; ++i) {
+        if (doomed[i] >= tail)
+            continue;
+        while ((ending[(from - tail) >> 6] >> ((from - tail) & 63) & 1) != 0)
+            ++from;
+        moves[move_count++] = {from++, doomed[i]};
+    }
+    return move_count;
 }
 
 void PoolBase::build_copies(const void* value, u32 count) {

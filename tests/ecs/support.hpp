@@ -113,7 +113,7 @@ struct WorldTestAccess {
     }
     template <class World>
     static u32 index_count(const World& world, u32 entity_idx) {
-        return world.meta(entity_idx).count;
+        return world.meta(entity_idx).count();
     }
     template <class World>
     static u32 index_at(const World& world, u32 entity_idx, u32 k) {
