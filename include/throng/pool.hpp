@@ -186,18 +186,27 @@ public:
         detail::prefetch_write(memory + owners_offset_ + std::size_t(k) * sizeof(u32));
         detail::prefetch_write(memory + changes_offset_ + std::size_t(k >> 6) * sizeof(u64));
     }
-    /// Row of a handle, by the direct index: no_row if the entity has none. Its id and all handed out so far are below 2^32.
+    /// Row of a handle, by the direct index: no_row if the entity has none. Its id and all handed out so far are below 2^32 - 1.
     u32 direct_row(Entity entity) const {
-        const u64 entry = direct_entry(entity.entity_idx);
-        return u32(entry >> 32) == u32(entity.entity_id) ? u32(entry) : no_row;
+        const DirectPage* const page = direct_page(entity.entity_idx);
+        const u32 k = entity.entity_idx % direct_page_rows;
+        return page && page->ids[k] == u32(entity.entity_id) ? page->rows[k] : no_row;
     }
     /// The same for a slot, whatever lives there.
-    u32 direct_row_at(u32 entity_idx) const { return u32(direct_entry(entity_idx)); }
+    u32 direct_row_at(u32 entity_idx) const {
+        const DirectPage* const page = direct_page(entity_idx);
+        return page ? page->rows[entity_idx % direct_page_rows] : no_row;
+    }
+    /// Whether the handle's entity has a row. Ids as for direct_row.
+    bool direct_has(Entity entity) const {
+        const DirectPage* const page = direct_page(entity.entity_idx);
+        return page && page->ids[entity.entity_idx % direct_page_rows] == u32(entity.entity_id);
+    }
     /// Enters all rows into the direct index; `id_of(owner)` is the entity_id in a slot. reserve_direct came before.
     template <class F>
     void index_rows(F&& id_of) {
         for (u32 dense = 0; direct_ && dense < size_; ++dense)
-            set_direct(owner(dense), u64(u32(id_of(owner(dense)))) << 32 | dense);
+            set_direct(owner(dense), id_of(owner(dense)), dense);
     }
     /// Room in the direct index for slots below `slots`. Nothing for types without one. May throw what the allocator throws.
     void reserve_direct(u64 slots) {
@@ -232,7 +241,7 @@ public:
     /// Makes the row built at next_row() a row: owner set, marked changed; reserve_direct came before. Returns its number.
     u32 commit_row(u32 owner_idx, u64 entity_id) {
         if (direct_) [[unlikely]]
-            set_direct(owner_idx, u64(u32(entity_id)) << 32 | size_);
+            set_direct(owner_idx, entity_id, size_);
         return commit_unindexed(owner_idx);
     }
     /// The same for a type without a direct index.
@@ -273,7 +282,7 @@ public:
     /// Enters uncommitted rows into the direct index, entities[i] as owner of the i-th after the last row.
     void index_uncommitted(const Entity* entities, u32 count) {
         for (u32 i = 0; direct_ && i < count; ++i)
-            set_direct(entities[i].entity_idx, u64(u32(entities[i].entity_id)) << 32 | (size_ + i));
+            set_direct(entities[i].entity_idx, entities[i].entity_id, size_ + i);
     }
     /// Makes `count` built rows rows, marked changed; their owners are set before or afterwards.
     void commit_rows(u32 count);
@@ -306,11 +315,11 @@ public:
     void index_runs(const u64* stale, F&& id_of) {
         for (u32 dense = 0; direct_ && dense < size_; ++dense)
             if ((stale[dense >> 12] >> (dense >> 6 & 63) & 1) != 0)
-                set_direct(owner(dense), u64(u32(id_of(owner(dense)))) << 32 | dense);
+                set_direct(owner(dense), id_of(owner(dense)), dense);
     }
     /// Bytes of the blocks and of their table.
     u64 memory_bytes() const {
-        return u64(blocks_.size()) * block_bytes_ + u64(direct_pages_.size()) * direct_page_rows * sizeof(u64) +
+        return u64(blocks_.size()) * block_bytes_ + u64(direct_pages_.size()) * sizeof(DirectPage) +
                (u64(blocks_.capacity()) + direct_pages_.capacity()) * sizeof(void*);
     }
     /// Same rows, owners and change bits as `other`, a pool of the same type and shape. If a copy throws, the pool is empty.
@@ -347,16 +356,23 @@ protected:
     void add_blocks(u32 count);
 
     static constexpr u32 direct_page_rows = 4096;
-    static constexpr u64 no_direct = ~u64(0);
-    u64 direct_entry(u32 entity_idx) const {
+    /// By entity_idx. All bits set where there is no row. Two columns: loops read rows alone, and `has` ids alone.
+    struct DirectPage {
+        u32 rows[direct_page_rows];
+        u32 ids[direct_page_rows]; ///< low halves of the owners' entity_ids
+    };
+    const DirectPage* direct_page(u32 entity_idx) const {
         const u32 page = entity_idx / direct_page_rows;
-        return page < direct_pages_.size() ? direct_pages_.data()[page][entity_idx % direct_page_rows] : no_direct;
+        return page < direct_pages_.size() ? direct_pages_.data()[page] : nullptr;
     }
-    u64& direct_place(u32 entity_idx) { return direct_pages_.data()[entity_idx / direct_page_rows][entity_idx % direct_page_rows]; }
-    void set_direct(u32 entity_idx, u64 entry) { direct_place(entity_idx) = entry; }
+    void set_direct(u32 entity_idx, u64 entity_id, u32 dense) {
+        DirectPage& page = *direct_pages_.data()[entity_idx / direct_page_rows];
+        page.rows[entity_idx % direct_page_rows] = dense;
+        page.ids[entity_idx % direct_page_rows] = u32(entity_id);
+    }
+    void end_direct(u32 entity_idx) { set_direct(entity_idx, ~u64(0), no_row); }
     void move_direct(u32 entity_idx, u32 dense) {
-        u64& entry = direct_place(entity_idx);
-        entry = (entry & ~u64(0xffffffff)) | dense;
+        direct_pages_.data()[entity_idx / direct_page_rows]->rows[entity_idx % direct_page_rows] = dense;
     }
     void add_direct_pages(u64 slots);
     /// Ends the marks of rows [size_, end), which were removed.
@@ -384,7 +400,7 @@ protected:
     u8 watch_ = 0;
     const ComponentOps* ops_;
     detail::ChangeStream* stream_ = nullptr;
-    Array<u64*> direct_pages_; ///< by entity_idx: low half the row, high half the low half of the owner's entity_id
+    Array<DirectPage*> direct_pages_;
 };
 
 /// A PoolBase that knows its type. No members of its own.
@@ -438,7 +454,7 @@ inline u32 PoolBase::take_out(u32 dense, End&& end, Move&& move) {
     std::byte* const* const blocks = blocks_.data();
     std::byte* const from = blocks[last >> shift];
     if constexpr (Direct)
-        set_direct(reinterpret_cast<const u32*>(blocks[dense >> shift] + owners)[dense & mask], no_direct);
+        end_direct(reinterpret_cast<const u32*>(blocks[dense >> shift] + owners)[dense & mask]);
     u64& from_word = reinterpret_cast<u64*>(from + changes)[(last & mask) >> 6];
     const u64 changed = from_word >> (last & 63) & 1;
     from_word &= ~(u64(1) << (last & 63));
@@ -504,7 +520,7 @@ void erase_rows(PoolBase& pool, const u32* doomed, u32 count, const RowMove* mov
             static_cast<T*>(pool.row(doomed[i]))->~T();
     if constexpr (direct_index<T>)
         for (u32 i = 0; i < count; ++i)
-            pool.set_direct(pool.owner(doomed[i]), PoolBase::no_direct);
+            pool.end_direct(pool.owner(doomed[i]));
     const u32 shift = pool.shift_, mask = pool.mask_;
     const u32 owners = pool.owners_offset_, changes = pool.changes_offset_, summary = pool.summary_offset_;
     std::byte* const* const blocks = pool.blocks_.data();

@@ -115,13 +115,12 @@ public:
     // --- components ----------------------------------------------------------------------------------------------------
     template <class T>
     bool has(Entity entity) const {
-        if constexpr (direct_index<T>) {
-            return get<T>(entity) != nullptr;
-        } else {
-            const u32 id = detail::known_component_id<T, MaxC>();
-            const Meta* m = find(entity);
-            return m && id < MaxC && m->signature.test(id);
-        }
+        const u32 id = detail::known_component_id<T, MaxC>();
+        if constexpr (direct_index<T>)
+            if (indexed(entity)) [[likely]]
+                return id < MaxC && pools_[id] && pools_[id]->direct_has(entity);
+        const Meta* m = find(entity);
+        return m && id < MaxC && m->signature.test(id);
     }
     /// Null if the handle is dead or the component absent. Never marks. Good until a component of type T is removed anywhere.
     template <class T>
@@ -458,14 +457,16 @@ private:
           State::relations_, State::ended_, State::rewrites_, State::restores_, State::has_rollback_, State::orders_,
           State::options_;
 
+    /// Whether a direct index can answer for the entity: it knows half of the ids, in which all bits mean none. In a world that has used
+    /// them up, the slot decides.
+    bool indexed(Entity entity) const { return (entity.entity_id | last_entity_id_) < 0xffffffffu; }
     /// f(pool, row number) of a component, or a null if the handle is dead or the component absent. In line, and no step more than it
     /// takes: how many look-ups wait for memory at once is what fits into the processor's queues.
     template <class T, class F>
     [[gnu::always_inline]] inline std::invoke_result_t<F&, Pool<T>&, u32> with_row(Entity entity, F&& f) const {
         const u32 id = detail::known_component_id<T, MaxC>();
         if constexpr (direct_index<T>) {
-            // The index knows half of the ids; in a world that has used it up, the slot decides.
-            if (((entity.entity_id | last_entity_id_) >> 32) == 0) [[likely]] {
+            if (indexed(entity)) [[likely]] {
                 PoolBase* const pool = id < MaxC ? pools_[id] : nullptr;
                 const u32 dense = pool ? pool->direct_row(entity) : no_row;
                 return dense != no_row ? f(static_cast<Pool<T>&>(*pool), dense) : nullptr;

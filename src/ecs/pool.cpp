@@ -35,17 +35,17 @@ PoolBase::~PoolBase() {
     clear_rows();
     for (std::byte* memory : blocks_)
         blocks_.allocator().free(memory, block_bytes_, block_alignment_);
-    for (u64* page : direct_pages_)
-        blocks_.allocator().free(page, direct_page_rows * sizeof(u64), line_bytes);
+    for (DirectPage* page : direct_pages_)
+        blocks_.allocator().free(page, sizeof(DirectPage), line_bytes);
 }
 
 void PoolBase::add_direct_pages(u64 slots) {
     const std::size_t needed = (slots + direct_page_rows - 1) / direct_page_rows;
     direct_pages_.reserve_extra(needed - direct_pages_.size());
     while (direct_pages_.size() < needed) {
-        u64* const page = static_cast<u64*>(blocks_.allocator().allocate(direct_page_rows * sizeof(u64), line_bytes));
-        std::memset(page, 0xff, direct_page_rows * sizeof(u64));
-        direct_pages_.push_back(page);
+        void* const page = blocks_.allocator().allocate(sizeof(DirectPage), line_bytes);
+        std::memset(page, 0xff, sizeof(DirectPage));
+        direct_pages_.push_back(static_cast<DirectPage*>(page));
     }
 }
 
@@ -190,7 +190,7 @@ void PoolBase::erase_in_step(PoolBase* const* pools, u32 count, u32 dense, u32* 
         const u32 owner = reinterpret_cast<const u32*>(from_side)[tail];
         owners[i] = owner;
         if (pool.direct_) [[unlikely]] {
-            pool.set_direct(reinterpret_cast<const u32*>(to_side)[hole], no_direct);
+            pool.end_direct(reinterpret_cast<const u32*>(to_side)[hole]);
             pool.move_direct(owner, dense);
         }
         reinterpret_cast<u32*>(to_side)[hole] = owner;
@@ -275,8 +275,8 @@ void PoolBase::end_rows(u32 begin, u32 end) {
 void PoolBase::forget_rows(u32 used) {
     for (u32 b = 0; b < used; ++b)
         std::memset(block(b) + changes_offset_, 0, block_bytes_ - changes_offset_);
-    for (u64* page : direct_pages_)
-        std::memset(page, 0xff, direct_page_rows * sizeof(u64));
+    for (DirectPage* page : direct_pages_)
+        std::memset(page, 0xff, sizeof(DirectPage));
     size_ = 0;
 }
 
@@ -361,7 +361,7 @@ void PoolBase::copy_from(const PoolBase& other) {
         size_ += count;
     }
     for (u32 i = 0; i < other.direct_pages_.size(); ++i)
-        std::memcpy(direct_pages_[i], other.direct_pages_[i], direct_page_rows * sizeof(u64));
+        std::memcpy(direct_pages_[i], other.direct_pages_[i], sizeof(DirectPage));
     undo.pool = nullptr;
 }
 

@@ -65,7 +65,7 @@ u32 PoolBase::restore_runs(u32 rows, const u64* stale, const detail::RunCopy* co
     const auto is_stale = [stale](u32 run) { return (stale[run / 64] >> (run % 64) & 1) != 0; };
     for (u32 dense = 0; direct_ && dense < size_; ++dense)
         if (dense >= rows || is_stale(dense / run_rows))
-            set_direct(owner(dense), no_direct);
+            end_direct(owner(dense));
     if (rows < size_) {
         const u32 end = size_;
         end_rows(rows, end);
