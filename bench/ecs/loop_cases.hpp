@@ -6,7 +6,7 @@
 
 namespace ecs_bench {
 
-enum class Form { rows, fast, index, entity, parallel };
+enum class Form { rows, fast, index, entity, resolved, parallel };
 
 /// Entities with the type and two others.
 template <class S, class T>
@@ -23,6 +23,11 @@ void each_case(std::vector<Case>& cases, const char* name, u32 count) {
                          auto subject = populated<S, T>(count);
                          return [subject, count] {
                              std::vector<typename S::Handle> rare;
+                             [[maybe_unused]] const auto collect = [&](auto&& handle, auto& row) {
+                                 Step{}(row);
+                                 if (Rare{}(row))
+                                     rare.push_back(static_cast<typename S::Handle>(handle));
+                             };
                              return timed_passes(
                                  count,
                                  [&] {
@@ -37,11 +42,9 @@ void each_case(std::vector<Case>& cases, const char* name, u32 count) {
                                                  row.z = static_cast<float>(number);
                                          });
                                      else if constexpr (form == Form::entity)
-                                         subject->template each_entity<T>([&](auto&& handle, T& row) {
-                                             Step{}(row);
-                                             if (Rare{}(row))
-                                                 rare.push_back(static_cast<typename S::Handle>(handle));
-                                         });
+                                         subject->template each_entity<T>(collect);
+                                     else if constexpr (form == Form::resolved)
+                                         subject->template each_resolved<T>(collect);
                                      else
                                          subject->template each_parallel<T>(Step{});
                                      keep(subject.get());
@@ -69,6 +72,8 @@ void each_cases(std::vector<Case>& cases, Scale scale) {
     each_case<S, typename C::Lvl, Form::entity>(cases, "each_entity_lvl4_1m", million);
     each_case<S, typename C::Pos, Form::entity>(cases, "each_entity_pos12_1m", million);
     each_case<S, Stats, Form::entity>(cases, "each_entity_stats64_1m", million);
+    if constexpr (requires(S& s) { s.template each_resolved<Stats>([](auto&&, Stats&) {}); })
+        each_case<S, typename C::Pos, Form::resolved>(cases, "each_resolved_pos12_1m", million);
     each_case<S, typename C::Pos, Form::rows>(cases, "each_pos12_100k", scale.hundred_thousand());
     each_case<S, typename C::Pos, Form::parallel>(cases, "each_parallel_pos12_1m", million);
     each_case<S, Stats, Form::parallel>(cases, "each_parallel_stats64_1m", million);

@@ -75,8 +75,14 @@ public:
     void each_index(F f) {
         world_.each_mut<T>([&](throng::u32 entity_idx, T& row) { f(entity_idx, row); });
     }
+    /// f(something that becomes a handle, row)
     template <class T, class F>
     void each_entity(F f) {
+        world_.each_mut<T>([&](throng::LazyEntity entity, T& row) { f(entity, row); });
+    }
+    /// f(handle, row): looked up for every row, wanted or not.
+    template <class T, class F>
+    void each_resolved(F f) {
         world_.each_mut<T>([&](throng::Entity entity, T& row) { f(entity, row); });
     }
     template <class T, class F>
