@@ -138,14 +138,10 @@ public:
         change_words(block_index)[word] |= bits;
         mutable_summary(block_index).fresh |= u64(1) << word;
     }
-    /// The same while other threads mark other words of the block.
-    template <bool Shared>
-    void mark_word_exclusive(u32 block_index, u32 word, u64 bits) {
-        change_words(block_index)[word] |= bits;
-        if constexpr (Shared)
-            or_shared(mutable_summary(block_index).fresh, u64(1) << word);
-        else
-            mutable_summary(block_index).fresh |= u64(1) << word;
+    /// The same, from several threads at once, any rows.
+    void mark_word_shared(u32 block_index, u32 word, u64 bits) {
+        or_shared(change_words(block_index)[word], bits);
+        or_shared(mutable_summary(block_index).fresh, u64(1) << word);
     }
     const BlockSummary& summary(u32 block_index) const {
         return *reinterpret_cast<const BlockSummary*>(block(block_index) + summary_offset_);
@@ -166,8 +162,9 @@ public:
     }
     /// Marks rows [begin, end), end <= size().
     void mark_range(u32 begin, u32 end);
-    /// Marks rows from several threads. exclusive_words: no other thread marks rows of the same 64.
-    void mark_range_shared(u32 begin, u32 end, bool exclusive_words);
+    /// The same, from several threads at once, any rows. Costs an atomic operation for each word of which it marks a part and where a
+    /// mark is new; words that it marks whole cost a store.
+    void mark_range_shared(u32 begin, u32 end);
     /// Clears all change bits, after handing them to the readers of changes; costs a load a block where nothing changed.
     /// (Who clears the words by itself calls World::sync_changes before.)
     void clear_changes();
@@ -350,7 +347,11 @@ protected:
     void end_orders(u32 begin, u32 end);
     static void or_shared(u64& word, u64 bits) {
         // Testing first keeps the line shared between the threads when the bits are set already.
-        if ((__atomic_load_n(&word, __ATOMIC_RELAXED) & bits) != bits)
+        if ((__atomic_load_n(&word, __ATOMIC_RELAXED) & bits) == bits)
+            return;
+        if (bits == ~u64(0))
+            __atomic_store_n(&word, bits, __ATOMIC_RELAXED); // nothing that another thread sets is missing in it
+        else
             __atomic_fetch_or(&word, bits, __ATOMIC_RELAXED);
     }
     void add_blocks(u32 count);

@@ -94,8 +94,7 @@ void BasicWorld<MaxC>::visit_blocks(Executor* executor, Filter<With<Ws...>, With
                     ++k;
                 run = k;
             }
-            ((dense[I] != no_row ? detail::mark_run<detail::Term<Ts>::writes, Shared>(*s.pools[I], dense[I], dense[I] + run, I == s.driver)
-                                 : void()),
+            ((dense[I] != no_row ? detail::mark_run<detail::Term<Ts>::writes, Shared>(*s.pools[I], dense[I], dense[I] + run) : void()),
              ...);
             detail::call_spans<Ts...>(body, owners, run, (dense[I] != no_row ? detail::term_row<Ts>(*s.pools[I], dense[I]) : nullptr)...);
             begin += run;

@@ -17,7 +17,7 @@ public:
         requires(!is_immutable<T>)
     {
         if (shared_)
-            pool_->mark_range_shared(dense_, dense_ + 1, true);
+            pool_->mark_changed_shared(dense_);
         else
             pool_->mark_changed(dense_);
         return (*pool_)[dense_];
@@ -31,7 +31,7 @@ private:
     Pool<T>* pool_;
     u32 dense_;
     u32 owner_;
-    bool shared_; // other workers mark rows of the same pool, never of the same 64
+    bool shared_; // other workers mark rows of the same pool
 };
 
 namespace detail {
@@ -171,9 +171,9 @@ void call_block(const BasicWorld<MaxC>& world, F& f, const PoolBase* const* pool
 }
 
 template <bool Writes, bool Shared>
-void mark_run(PoolBase& pool, u32 begin, u32 end, bool exclusive_words) {
+void mark_run(PoolBase& pool, u32 begin, u32 end) {
     if constexpr (Writes && Shared)
-        pool.mark_range_shared(begin, end, exclusive_words);
+        pool.mark_range_shared(begin, end);
     else if constexpr (Writes)
         pool.mark_range(begin, end);
 }
@@ -201,7 +201,7 @@ void visit_one(const BasicWorld<MaxC>& world, PoolBase& pool, u32 begin, u32 end
         const u32 count = end - begin < room ? end - begin : room;
         if (Term<T>::writes && count < end - begin)
             pool.prefetch_changes(pool.block_of(begin) + 1);
-        mark_run<Term<T>::writes, Shared>(pool, begin, begin + count, true);
+        mark_run<Term<T>::writes, Shared>(pool, begin, begin + count);
         const PoolBase* const pools[] = {&pool};
         call_block<T>(world, f, pools, begin, end, pool.owners(pool.block_of(begin)) + k, count, std::index_sequence<0>(),
                       term_row<T>(pool, begin));
@@ -248,8 +248,10 @@ struct DirectRun {
     template <bool Shared, class T>
     void place(PoolBase& pool, u32 i, bool leads, u32 begin) {
         if (leads) {
-            if constexpr (Term<T>::writes)
-                pool.mark_word_exclusive<Shared>(pool.block_of(begin), pool.place_of(begin) >> 6, complete);
+            if constexpr (Term<T>::writes && Shared)
+                pool.mark_word_shared(pool.block_of(begin), pool.place_of(begin) >> 6, complete);
+            else if constexpr (Term<T>::writes)
+                pool.mark_word(pool.block_of(begin), pool.place_of(begin) >> 6, complete);
             return;
         }
         for (u64 left = complete; left != 0; left &= left - 1) {
@@ -367,8 +369,7 @@ void BasicWorld<MaxC>::visit(Executor* executor, Filter<With<Ws...>, Without<Xs.
             if (straight) {
                 if (place == 0 && run < end - begin)
                     ((same[I] && detail::Term<Ts>::writes ? s.pools[I]->prefetch_changes(block + 1) : void()), ...);
-                ((same[I] ? detail::mark_run<detail::Term<Ts>::writes, Shared>(*s.pools[I], begin, begin + run, I == s.driver) : void()),
-                 ...);
+                ((same[I] ? detail::mark_run<detail::Term<Ts>::writes, Shared>(*s.pools[I], begin, begin + run) : void()), ...);
                 detail::call_block<Ts...>(*this, body, s.pools, begin, end, owners, run, std::index_sequence<I...>(),
                                           (same[I] ? detail::term_row<Ts>(*s.pools[I], begin) : nullptr)...);
             } else if (all_direct && !s.excludes) {

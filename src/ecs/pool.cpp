@@ -111,14 +111,11 @@ void PoolBase::mark_range(u32 begin, u32 end) {
     }
 }
 
-void PoolBase::mark_range_shared(u32 begin, u32 end, bool exclusive_words) {
+void PoolBase::mark_range_shared(u32 begin, u32 end) {
     while (begin < end) {
         const u32 block = begin >> shift_;
         const u32 stop = begin | mask_, last = stop < end - 1 ? stop : end - 1;
-        if (exclusive_words)
-            for_words(change_words(block), begin & mask_, last & mask_, [](u64& word, u64 bits) { word |= bits; });
-        else
-            for_words(change_words(block), begin & mask_, last & mask_, [](u64& word, u64 bits) { or_shared(word, bits); });
+        for_words(change_words(block), begin & mask_, last & mask_, [](u64& word, u64 bits) { or_shared(word, bits); });
         or_shared(mutable_summary(block).fresh, bits_between((begin & mask_) >> 6, (last & mask_) >> 6));
         begin = last + 1;
     }

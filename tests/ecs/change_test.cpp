@@ -102,7 +102,7 @@ TEST_SUITE("ecs") {
                         continue;
                     pool.clear_changes();
                     if (shared)
-                        pool.mark_range_shared(begin, end, false);
+                        pool.mark_range_shared(begin, end);
                     else
                         pool.mark_range(begin, end);
                     for (u32 i = 0; i < pool.size(); ++i)
