@@ -127,10 +127,12 @@ public:
     const T* get(Entity entity) const {
         return with_row<T>(entity, [](const Pool<T>& pool, u32 dense) { return &pool[dense]; });
     }
-    /// The same, writable; marks the row changed.
+    /// The same, writable; marks the row changed. Not inside a parallel loop, nor are set and patch (asserts; where assertions are off they
+    /// write nevertheless, and marks of rows near that other workers make at the same time may get lost): mut_shared is for that.
     template <class T>
         requires(!is_immutable<T>)
     T* mut(Entity entity) {
+        THRONG_ASSERT(!frozen() && "no mut, set or patch inside a parallel loop: mut_shared");
         return with_row<T>(entity, [](Pool<T>& pool, u32 dense) {
             pool.mark_changed(dense);
             return &pool[dense];

@@ -1,6 +1,7 @@
 #include "components.hpp"
 #include <doctest/doctest.h>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -228,6 +229,40 @@ TEST_SUITE("ecs") {
                 CHECK(wrong == 0);
             }
         }
+    }
+    TEST_CASE("no mut, set or patch inside a parallel loop, but mut_shared") {
+        World world;
+        const Entity e = world.spawn(A{1});
+        const Entity other = world.spawn(B{1});
+        world.clear_changes();
+        ThreadsForTest executor(1);
+        u32 refused = 0;
+        const ThrowingAsserts asserts;
+        const auto refuses = [&](auto&& change) {
+            try {
+                change();
+            } catch (const AssertFailed&) {
+                ++refused;
+            }
+        };
+        const auto body = [&](const A&) {
+            refuses([&] { world.mut<B>(other)->value = 2; });
+            refuses([&] { world.mut<A>(other); }); // absent: no less
+            refuses([&] { world.set(other, B{2}); });
+            refuses([&] { world.patch<B>(other, [](B& b) { b.value = 2; }); });
+        };
+        world.each<A>(executor, body);
+        world.each_mut<A>(executor, body);
+        world.each_row<A>(executor, [&](Row<A> row) { body(*row); });
+        world.each_block<A>(executor, [&](std::span<const A> rows) { body(rows[0]); });
+        CHECK(refused == 16);
+        CHECK(world.get<B>(other)->value == 1);
+        CHECK_FALSE(world.find_pool<B>()->changed(0));
+        world.each<A>(executor, [&](const A&) { world.mut_shared<B>(other)->value = 3; });
+        CHECK(world.get<B>(other)->value == 3);
+        CHECK(world.find_pool<B>()->changed(0));
+        world.each<A>([&](const A&) { world.mut<A>(e)->value = 4; }); // a serial one
+        CHECK(world.get<A>(e)->value == 4);
     }
     TEST_CASE("no structural change inside a parallel loop, and exceptions end it") {
         World world;
