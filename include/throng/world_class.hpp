@@ -72,6 +72,7 @@ public:
     bool destroy(Entity entity);
     /// destroy for many, faster: pool by pool, rows at the ends of pools are dropped without a move. Dead handles
     /// and repeats are skipped. Returns the number of entities destroyed. Rows may end up in another order than one by one.
+    /// All or none: where one of them may not be destroyed, because a loop runs over one of its types, none is.
     u32 destroy_batch(std::span<const Entity> entities);
 
     /// A copy of the entity: all its components, in one go. A null Entity, and nothing changed, for a dead handle and where a
@@ -537,6 +538,8 @@ private:
     void reserve_slot_index(u32 id) { pools_[id]->reserve_direct(u64(arena_.slots()) + 1); }
 
     bool refuse_change(const Signature<MaxC>& signature) const;
+    /// The same for the ends of entities, all or none.
+    bool refuse_end(std::span<const Entity> entities) const;
     /// What can fail of making `instances` entities with rows in these pools: memory of everything but the values.
     void reserve_batch(PoolBase* const* pools, u32 count, u32 logged, u32 instances);
     /// Makes `entities` out of the built rows of the pools, which ascend by id. Cannot fail after reserve_batch.

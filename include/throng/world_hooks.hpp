@@ -230,12 +230,12 @@ bool BasicWorld<MaxC>::exchange_unannounced(Entity entity, const Signature<MaxC>
 // Entities that hooks destroy meanwhile join the list of the running destruction: nothing nests, however long a chain is.
 template <u32 MaxC>
 u32 BasicWorld<MaxC>::destroy_hooked(std::span<const Entity> entities) {
-    if (refuse_entity_change())
+    if (refuse_end(entities))
         return 0;
     u32 taken = 0;
     for (const Entity entity : entities) {
         Meta* const m = find(entity);
-        if (!m || m->dying || refuse_change(m->signature))
+        if (!m || m->dying)
             continue;
         doomed_.push_back(entity);
         m->dying = 1;

@@ -114,6 +114,15 @@ bool BasicWorld<MaxC>::refuse_change(const Signature<MaxC>& signature) const {
 }
 
 template <u32 MaxC>
+bool BasicWorld<MaxC>::refuse_end(std::span<const Entity> entities) const {
+    Signature<MaxC> touched;
+    for (const Entity entity : entities)
+        if (const Meta* const m = find(entity); m && !m->dying) // one that ends already has been asked
+            touched |= m->signature;
+    return refuse_change(touched);
+}
+
+template <u32 MaxC>
 inline Entity BasicWorld<MaxC>::occupy_slot(const Signature<MaxC>& signature, u32 overflow_log2) {
     const u32 idx = arena_.acquire();
     Meta& m = meta(idx);
@@ -417,16 +426,8 @@ u32 BasicWorld<MaxC>::destroy_batch_now(std::span<const Entity> entities) {
         all.set(id);
         looping = looping || pools_[id]->iterating();
     }
-    if (looping) { // only then it matters which types the entities have
-        Signature<MaxC> touched;
-        for (const Entity entity : entities)
-            if (const Meta* m = find(entity))
-                touched |= m->signature;
-        if (refuse_change(touched))
-            return 0;
-    } else if (refuse_entity_change()) {
+    if (looping ? refuse_end(entities) : refuse_entity_change()) // only in a loop it matters which types the entities have
         return 0;
-    }
     if (logged_.any())
         log_.reserve_extra(entities.size());
     // Work goes in pieces, so that the slots of a piece and those of the rows that move stay in the cache from pool to pool.

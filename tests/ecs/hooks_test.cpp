@@ -40,6 +40,29 @@ using Lines = std::vector<std::string>;
 } // namespace
 
 TEST_SUITE("ecs") {
+    TEST_CASE("a batch inside a loop over a type of one of its entities is refused whole, with hooks and without") {
+        for (const bool hooks : {false, true}) {
+            CAPTURE(hooks);
+            World world;
+            u32 ends = 0;
+            if (hooks)
+                world.on_destroy([&](World&, Entity) { ++ends; });
+            const Entity looped = world.spawn(Hp{1});
+            const Entity free[] = {world.spawn(Name{"a"}), world.spawn(Name{"b"})};
+            const Entity batch[] = {free[0], looped, free[1]};
+            world.each<Hp>([&](const Hp&) {
+                const ThrowingAsserts asserts;
+                CHECK_THROWS_AS(world.destroy_batch(batch), AssertFailed);
+                CHECK(world.entity_count() == 3);
+                CHECK(world.add<Next>(free[0]) != nullptr); // about nobody's end has been decided
+                CHECK(world.remove<Next>(free[0]));
+                CHECK(world.destroy_batch({free, 1}) == 1);
+            });
+            CHECK(world.destroy_batch(batch) == 2);
+            CHECK(ends == (hooks ? 3 : 0));
+            CHECK(world.entity_count() == 0);
+        }
+    }
     TEST_CASE("hooks run for every way in and out, with the values in place") {
         World world;
         Diary diary;
