@@ -586,6 +586,13 @@ private:
     }
     u32 destroy_hooked(std::span<const Entity> entities);
     bool destroy_now(Entity entity);
+    // What can fail of destroy_now and destroy_batch_now: memory.
+    void reserve_end_log(std::size_t count) {
+        if (logged_.any())
+            log_.reserve_extra(count);
+    }
+    void reserve_batch_end(const Signature<MaxC>& types, std::size_t count);
+    Signature<MaxC> types_with_rows() const;
     u32 destroy_batch_now(std::span<const Entity> entities);
     Entity occupy_slot(const Signature<MaxC>& signature, u32 overflow_log2);
     void free_slot(u32 entity_idx);

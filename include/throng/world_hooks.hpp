@@ -232,6 +232,7 @@ template <u32 MaxC>
 u32 BasicWorld<MaxC>::destroy_hooked(std::span<const Entity> entities) {
     if (refuse_end(entities))
         return 0;
+    doomed_.reserve_extra(entities.size()); // no entity is marked until nothing can fail any more
     u32 taken = 0;
     for (const Entity entity : entities) {
         Meta* const m = find(entity);
@@ -244,7 +245,7 @@ u32 BasicWorld<MaxC>::destroy_hooked(std::span<const Entity> entities) {
     if (destroying_)
         return taken;
     destroying_ = true;
-    struct End { // also when a hook throws: then the entities live on
+    struct End { // also when a hook or the allocator throws: then the entities live on
         BasicWorld& world;
         ~End() {
             for (const Entity entity : world.doomed_)
@@ -265,12 +266,16 @@ u32 BasicWorld<MaxC>::destroy_hooked(std::span<const Entity> entities) {
         });
         end_targets(entity);
     }
+    const u32 count = doomed_.size();
+    if (count == 1)
+        reserve_end_log(1);
+    else
+        reserve_batch_end(types_with_rows(), count);
     // From here on nothing throws.
     for (const Entity entity : doomed_) {
         drop_links(entity);
         find(entity)->dying = 0;
     }
-    const u32 count = doomed_.size();
     const u32 destroyed = count == 1 ? u32(destroy_now(doomed_[0])) : destroy_batch_now({doomed_.data(), count});
     THRONG_ASSERT(destroyed == count);
     static_cast<void>(destroyed);

@@ -417,25 +417,40 @@ u32 BasicWorld<MaxC>::destroy_batch(std::span<const Entity> entities) {
 }
 
 template <u32 MaxC>
+Signature<MaxC> BasicWorld<MaxC>::types_with_rows() const {
+    Signature<MaxC> types;
+    for (u32 id = 0; id < MaxC; ++id)
+        if (pools_[id] && pools_[id]->size() != 0)
+            types.set(id);
+    return types;
+}
+
+namespace detail {
+/// How many entities of a batch are worked on at a time, so that their slots and those of the rows that move stay in the cache from pool
+/// to pool.
+inline u32 batch_piece(std::size_t count) {
+    return count < PoolBase::erase_rows_max ? static_cast<u32>(count) : PoolBase::erase_rows_max;
+}
+} // namespace detail
+
+template <u32 MaxC>
+void BasicWorld<MaxC>::reserve_batch_end(const Signature<MaxC>& types, std::size_t count) {
+    const u32 piece = detail::batch_piece(count);
+    reserve_end_log(count);
+    doomed_rows_.resize(std::size_t(types.count()) * piece);
+    row_moves_.resize(piece);
+    moved_owners_.resize(std::size_t(2) * piece);
+}
+
+template <u32 MaxC>
 u32 BasicWorld<MaxC>::destroy_batch_now(std::span<const Entity> entities) {
-    Signature<MaxC> all; // types with rows
+    const Signature<MaxC> all = types_with_rows();
     bool looping = false;
-    for (u32 id = 0; id < MaxC; ++id) {
-        if (!pools_[id] || pools_[id]->size() == 0)
-            continue;
-        all.set(id);
-        looping = looping || pools_[id]->iterating();
-    }
+    all.for_each([&](u32 id) { looping = looping || pools_[id]->iterating(); });
     if (looping ? refuse_end(entities) : refuse_entity_change()) // only in a loop it matters which types the entities have
         return 0;
-    if (logged_.any())
-        log_.reserve_extra(entities.size());
-    // Work goes in pieces, so that the slots of a piece and those of the rows that move stay in the cache from pool to pool.
-    constexpr u32 piece = PoolBase::erase_rows_max;
-    const u32 largest = entities.size() < piece ? static_cast<u32>(entities.size()) : piece;
-    doomed_rows_.resize(std::size_t(all.count()) * largest);
-    row_moves_.resize(largest);
-    moved_owners_.resize(std::size_t(2) * largest);
+    reserve_batch_end(all, entities.size());
+    const u32 largest = detail::batch_piece(entities.size());
     u32 destroyed = 0;
     for (std::size_t begin = 0; begin < entities.size(); begin += largest) {
         const std::size_t left = entities.size() - begin;

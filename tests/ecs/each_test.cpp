@@ -71,9 +71,9 @@ TEST_SUITE("ecs") {
                 }
             };
             world.each<A>([&](Entity e, const A&) {
-                refuses([&] { world.remove<A>(e); });                // the current one
-                refuses([&] { world.remove<A>(entities[50]); });     // another one
-                refuses([&] { world.destroy(e); });                  // has an A
+                refuses([&] { world.remove<A>(e); });            // the current one
+                refuses([&] { world.remove<A>(entities[50]); }); // another one
+                refuses([&] { world.destroy(e); });              // has an A
                 refuses([&] { world.destroy_batch({&e, 1}); });
                 refuses([&] { world.add<A>(bare, 1); });
                 refuses([&] { world.spawn(C{"x"}, A{1}); });

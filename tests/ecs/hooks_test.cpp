@@ -40,6 +40,72 @@ using Lines = std::vector<std::string>;
 } // namespace
 
 TEST_SUITE("ecs") {
+    TEST_CASE("a destruction for which memory is missing changes nothing, and can be tried again") {
+        ecs_test::CountingMemory memory;
+        World world({.allocator = memory.allocator()});
+        world.log_structure(component_id<Hp>(), true);
+        u32 calls = 0;
+        world.on_destroy([&](World&, Entity) { ++calls; });
+        std::vector<Entity> roots, children;
+        for (int i = 0; i < 100; ++i)
+            roots.push_back(world.spawn(Hp{i}, Name{"root"}));
+        for (int i = 0; i < 200; ++i)
+            children.push_back(world.spawn(ChildOf{roots[std::size_t(i) / 2]}, Hp{i}));
+        world.clear_structure_log();
+        const auto fails_until_done = [&](auto&& change) {
+            u32 failures = 0;
+            for (u64 more = 0;; ++more) {
+                memory.fail_at = memory.allocations + more;
+                try {
+                    change();
+                    memory.fail_at = ~u64(0);
+                    return failures;
+                } catch (const std::bad_alloc&) {
+                    ++failures;
+                }
+                memory.fail_at = ~u64(0);
+                CHECK(world.entity_count() == roots.size() + children.size());
+                CHECK(world.structure_log().empty());
+                u32 wrong = 0;
+                for (const Entity root : roots)
+                    wrong += world.source_count<ChildOf>(root) != 2 || !world.add<Never>(root) || !world.remove<Never>(root);
+                for (std::size_t i = 0; i < children.size(); ++i) // and none is about to end
+                    wrong += world.target<ChildOf>(children[i]) != roots[i / 2] || !world.add<Never>(children[i]) ||
+                             !world.remove<Never>(children[i]);
+                CHECK(wrong == 0);
+            }
+        };
+        u32 destroyed = 0;
+        // for the list of those that end, what they take along, the log, and scratch
+        CHECK(fails_until_done([&] { destroyed = world.destroy_batch(roots); }) >= 4);
+        CHECK(destroyed == roots.size());
+        CHECK(world.entity_count() == 0);
+        CHECK(world.structure_log().size() == roots.size() + children.size());
+        CHECK(calls > roots.size() + children.size());
+
+        // one by one: of them the log alone needs memory, now and then
+        const Entity root = world.spawn(Name{"root"});
+        children.clear();
+        for (int i = 0; i < 1000; ++i)
+            children.push_back(world.spawn(ChildOf{root}, Hp{i}));
+        world.destroy(children[0]);
+        u32 failures = 0;
+        for (u32 i = 1; i < 1000; ++i) {
+            memory.fail_at = memory.allocations;
+            try {
+                world.destroy(children[i]);
+            } catch (const std::bad_alloc&) {
+                ++failures;
+                CHECK(world.target<ChildOf>(children[i]) == root);
+                memory.fail_at = ~u64(0);
+                CHECK(world.add<Name>(children[i], "goes on") != nullptr);
+                CHECK(world.destroy(children[i]));
+            }
+            memory.fail_at = ~u64(0);
+            CHECK(world.source_count<ChildOf>(root) == 999 - i);
+        }
+        CHECK(failures > 0);
+    }
     TEST_CASE("a batch inside a loop over a type of one of its entities is refused whole, with hooks and without") {
         for (const bool hooks : {false, true}) {
             CAPTURE(hooks);
