@@ -30,8 +30,8 @@ public:
     /// True once after the reader lost track: the world was restored, or more components were removed than removals_max. Then forget
     /// what you derived; all rows count as changed, and removals from before are not given.
     bool take_resync() {
-        detail::ChangeStream& stream = *pool()->change_stream();
-        if (stream.removals().pushed() - state_->read_removals > stream.removals().capacity()) {
+        if (behind()) {
+            detail::ChangeStream& stream = *pool()->change_stream();
             stream.mark_all(*state_, *pool());
             state_->read_removals = stream.removals().pushed();
             state_->resync = true;
@@ -39,15 +39,15 @@ public:
         return std::exchange(state_->resync, false);
     }
     /// Calls f(const Removal&) for each removal since the last call, in order, also of entities that got the component
-    /// again: take removals first, changes then. Returns how many. What take_resync would report is skipped, and stays to be
-    /// reported.
+    /// again: take removals first, changes then. f may change the world. Returns how many. What take_resync would report is
+    /// skipped, and stays to be reported.
     template <class F>
     u32 each_removed(F&& f) {
         if (take_resync())
             state_->resync = true;
         const detail::EventRing<Removal>& removals = pool()->change_stream()->removals();
         u32 count = 0;
-        while (state_->read_removals != removals.pushed()) {
+        while (state_->read_removals != removals.pushed() && !behind()) {
             const Removal removal = removals[state_->read_removals++];
             ++count;
             f(removal);
@@ -115,6 +115,10 @@ public:
 
 private:
     PoolBase* pool() const { return world_->pool_of(component_id<T, MaxC>()); }
+    bool behind() const {
+        const detail::EventRing<Removal>& removals = pool()->change_stream()->removals();
+        return removals.pushed() - state_->read_removals > removals.capacity();
+    }
     BasicWorld<MaxC>* world_;
     detail::ChangeReaderState* state_;
 };

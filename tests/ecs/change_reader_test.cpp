@@ -32,6 +32,41 @@ std::vector<std::pair<u64, bool>> removals(ChangeReader<T>& reader) {
 } // namespace
 
 TEST_SUITE("ecs") {
+    TEST_CASE("a reader that falls behind while it reads removals gives none that it lost") {
+        World world;
+        ChangeReader<Place> reader(world, {.removals_max = 4, .present_changed = false});
+        std::vector<Entity> entities;
+        for (int i = 0; i < 20; ++i)
+            entities.push_back(world.spawn(Place{i, i}));
+        reader.skip();
+        for (u32 i = 0; i < 4; ++i)
+            world.destroy(entities[i]);
+        std::vector<u64> given;
+        const auto removes = [&](u32 first, u32 count) {
+            return [&, first, count](const Removal& removal) {
+                given.push_back(removal.entity.entity_id);
+                for (u32 i = first; i < first + count && given.size() == 1; ++i)
+                    world.destroy(entities[i]);
+            };
+        };
+        CHECK(reader.each_removed(removes(4, 2)) == 1); // two more: the second has been overwritten
+        CHECK(given == std::vector<u64>{entities[0].entity_id});
+        CHECK(reader.take_resync());
+        CHECK(reader.each_removed(removes(0, 0)) == 0);
+        given.clear();
+        for (u32 i = 6; i < 9; ++i)
+            world.destroy(entities[i]);
+        CHECK(reader.each_removed(removes(9, 2)) == 5); // as many as there is room for
+        CHECK(given.back() == entities[10].entity_id);
+        CHECK_FALSE(reader.take_resync());
+        given.clear();
+        world.destroy(entities[11]);
+        const auto saved = world.snapshot();
+        world.destroy(entities[12]);
+        CHECK(reader.each_removed([&](const Removal&) { CHECK(world.restore(saved) == Error::none); }) == 1);
+        CHECK(reader.take_resync()); // all is new, and nothing more is given
+        CHECK_FALSE(reader.take_resync());
+    }
     TEST_CASE("each reader sees each change once, whoever else reads or clears") {
         World world;
         const Entity a = world.spawn(Place{1, 1});
