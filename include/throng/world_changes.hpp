@@ -13,9 +13,14 @@ namespace throng {
 template <class T, u32 MaxC = default_max_components>
 class BasicChangeReader {
 public:
-    /// Makes the pool of T if absent. A type beyond MaxC is misuse: asserts.
-    explicit BasicChangeReader(BasicWorld<MaxC>& world, const ChangeReaderOptions& options = {})
-        : world_(&world), state_(world.add_change_reader(world.template pool<T>(), options)) {}
+    /// Makes the pool of T if absent. A type beyond MaxC is misuse: asserts, and where assertions are off nothing ever changes for the
+    /// reader. The same is so for one that was moved from.
+    explicit BasicChangeReader(BasicWorld<MaxC>& world, const ChangeReaderOptions& options = {}) : world_(&world), state_(nullptr) {
+        Pool<T>* const rows = world.template try_pool<T>();
+        THRONG_ASSERT(rows && "more component types than the world's MaxC");
+        if (rows)
+            state_ = world.add_change_reader(*rows, options);
+    }
     BasicChangeReader(BasicChangeReader&& other) noexcept : world_(other.world_), state_(std::exchange(other.state_, nullptr)) {}
     BasicChangeReader& operator=(BasicChangeReader&& other) noexcept {
         std::swap(world_, other.world_);
@@ -30,6 +35,8 @@ public:
     /// True once after the reader lost track: the world was restored, or more components were removed than removals_max. Then forget
     /// what you derived; all rows count as changed, and removals from before are not given.
     bool take_resync() {
+        if (!state_)
+            return false;
         if (behind()) {
             detail::ChangeStream& stream = *pool()->change_stream();
             stream.mark_all(*state_, *pool());
@@ -43,6 +50,8 @@ public:
     /// skipped, and stays to be reported.
     template <class F>
     u32 each_removed(F&& f) {
+        if (!state_)
+            return 0;
         if (take_resync())
             state_->resync = true;
         const detail::EventRing<Removal>& removals = pool()->change_stream()->removals();
@@ -65,6 +74,8 @@ public:
     /// The same for entities that pass the filter: changes of others are passed over, and are not kept for later.
     template <class... Ts, detail::IsFilter Q, class F>
     u32 each(Q, F&& f) {
+        if (!state_)
+            return 0;
         const detail::SlotFilter<MaxC> filter(detail::FilterOf<Q>{});
         PoolBase& rows = *pool();
         rows.change_stream()->fold(rows);
@@ -100,13 +111,15 @@ public:
     }
     /// Whether the entity's T would be given by each. False for a dead handle.
     bool changed(Entity entity) const {
-        if (!world_->template has<T>(entity))
+        if (!state_ || !world_->template has<T>(entity))
             return false;
         const u32 dense = world_->dense_index(entity.entity_idx, component_id<T, MaxC>());
         return pool()->changed(dense) || state_->changed.test(entity.entity_idx);
     }
     /// Counts all changes and removals up to now as read.
     void skip() {
+        if (!state_)
+            return;
         pool()->change_stream()->fold(*pool());
         state_->changed.clear();
         state_->read_removals = pool()->change_stream()->removals().pushed();

@@ -250,14 +250,16 @@ public:
     Entity clone_tree(Entity root);
 
     // --- pools ---------------------------------------------------------------------------------------------------------
-    /// The pool of T, made if absent. A type beyond MaxC is misuse: asserts.
+    /// The pool of T, made if absent. Where there can be none, for a type beyond MaxC and for a new one inside a parallel loop, the
+    /// assert handler is called, whether assertions are on or off: there is nothing to return.
     template <class T>
     Pool<T>& pool() {
-        Pool<T>* found = try_pool<T>();
-        THRONG_ASSERT(found && "more component types than the world's MaxC");
+        Pool<T>* const found = try_pool<T>();
+        if (!found) [[unlikely]]
+            detail::assert_failed("pool<T>(): more component types than the world's MaxC, or a parallel loop runs", __FILE__, __LINE__);
         return *found;
     }
-    /// The same, but null for a type beyond MaxC.
+    /// The same, but null where there can be none.
     template <class T>
     Pool<T>* try_pool() {
         return static_cast<Pool<T>*>(ensure_pool(component_id<T, MaxC>(), component_ops<T>));
@@ -268,11 +270,16 @@ public:
         const u32 id = detail::known_component_id<T, MaxC>();
         return id < MaxC ? static_cast<const Pool<T>*>(pools_[id]) : nullptr;
     }
-    /// Memory for `count` more components of type T and as many entities, so that making them allocates nothing.
+    /// Memory for `count` more components of type T and as many entities, so that making them allocates nothing. Nothing for a type beyond
+    /// MaxC (asserts).
     template <class T>
     void reserve(u32 count) {
-        pool<T>().reserve_rows(count);
-        pool<T>().reserve_direct(u64(arena_.slots()) + count);
+        Pool<T>* const rows = try_pool<T>();
+        THRONG_ASSERT(rows && "more component types than the world's MaxC");
+        if (!rows)
+            return;
+        rows->reserve_rows(count);
+        rows->reserve_direct(u64(arena_.slots()) + count);
         arena_.reserve(count);
     }
 
