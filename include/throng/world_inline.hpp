@@ -356,6 +356,7 @@ bool BasicWorld<MaxC>::destroy_now(Entity entity) {
     u32 apart = 0; // 0: all rows have one number in pools of one size, and a copy of bytes moves them
     signature.for_each([&](u32 id) {
         PoolBase& pool = *pools_[id];
+        THRONG_ASSERT_SLOW(pool.owner(list[count]) == entity.entity_idx && "a row of another entity");
         pools[count] = &pool;
         looping |= pool.iterating();
         watch |= pool.watch();
@@ -395,6 +396,7 @@ bool BasicWorld<MaxC>::destroy_now(Entity entity) {
             others |= owners[i] ^ owners[0];
         Meta& other = meta(owners[0]);
         if (others == 0 && other.signature == signature) {
+            THRONG_ASSERT_SLOW(other.entity_id != 0 && "a row of an entity that has ended");
             arena_.touch(owners[0]);
             u32* const moved = other.list();
             for (u32 i = 0; i < count; ++i)
@@ -470,6 +472,7 @@ void BasicWorld<MaxC>::rows_moved(const RowMove* moves, const u32* owners, u32 c
         if (i + ahead < count)
             detail::prefetch_write(&meta(owners[i + ahead]));
         Meta& m = meta(owners[i]);
+        THRONG_ASSERT_SLOW(m.entity_id != 0 && m.signature.contains(types) && "a row of an entity that has ended, or lacks the type");
         arena_.touch(owners[i]);
         if (m.signature != last) {
             last = m.signature;

@@ -128,6 +128,7 @@ protected:
     void row_moved(u32 owner, u32 id, u32 dense) {
         if (owner != no_row) {
             Meta& moved = meta(owner);
+            THRONG_ASSERT_SLOW(moved.entity_id != 0 && moved.signature.test(id) && "a row of an entity that has ended, or lacks the type");
             arena_.touch(owner);
             moved.list()[moved.signature.rank(id)] = dense;
         }

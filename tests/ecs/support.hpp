@@ -112,6 +112,10 @@ struct WorldTestAccess {
         world.last_entity_id_ = id;
     }
     template <class World>
+    static auto& meta(World& world, u32 entity_idx) {
+        return world.meta(entity_idx);
+    }
+    template <class World>
     static u32 index_count(const World& world, u32 entity_idx) {
         return world.meta(entity_idx).count();
     }
