@@ -141,6 +141,9 @@ TEST_SUITE("ecs") {
             CHECK(world.add<A>(e, 1) == nullptr);
             CHECK(world.set(e, A{1}) == nullptr);
             CHECK_FALSE(world.spawn(A{1}));
+            Entity made[3];
+            CHECK_FALSE(world.spawn_n<A>(made, [](u32, A&) {}));
+            CHECK_FALSE(world.instantiate(BasicPrefab<64>::of(A{1})));
             CHECK(world.mut<A>(e) == nullptr);
             CHECK_FALSE(world.has<A>(e));
             CHECK_FALSE(world.remove<A>(e));
