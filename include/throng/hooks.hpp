@@ -72,6 +72,41 @@ struct Unannounced {
     Entity entity;
     u32 component;
     HookKind kind;
+    u32 next; // of those in the same chain, the one before
+};
+
+/// The hooks that wait, in order, and chains by slot and component: all look-ups are O(1).
+class WaitingHooks {
+public:
+    explicit WaitingHooks(const Allocator& allocator) : entries_(allocator), chains_(allocator) {}
+
+    u32 size() const { return entries_.size(); }
+    bool empty() const { return entries_.empty(); }
+    const Unannounced& operator[](u32 i) const { return entries_[i]; }
+    /// It waits no more, but keeps its place.
+    void spend(u32 i) { entries_[i].kind = HookKind::remove; }
+    /// Room for `count` more, so that push does not fail. May throw what the allocator throws; nothing has changed then.
+    void reserve_extra(u32 count);
+    void push(Entity entity, u32 component, HookKind kind) {
+        u32& chain = chains_[chain_of(entity, component)];
+        entries_.push_back({entity, component, kind, std::exchange(chain, entries_.size())});
+    }
+    /// Number of the last one that waits for the component; no_row if none does.
+    u32 find(Entity entity, u32 component) const {
+        u32 i = entries_.empty() ? no_row : chains_[chain_of(entity, component)];
+        while (i != no_row && !(entries_[i].entity == entity && entries_[i].component == component && entries_[i].kind != HookKind::remove))
+            i = entries_[i].next;
+        return i;
+    }
+    /// O(size()). Keeps the memory.
+    void clear();
+    u64 memory_bytes() const { return u64(entries_.capacity()) * sizeof(Unannounced) + u64(chains_.capacity()) * sizeof(u32); }
+
+private:
+    u32 chain_of(Entity entity, u32 component) const { return (entity.entity_idx * 0x9e3779b1u + component * 0x85ebca6bu) >> shift_; }
+    Array<Unannounced> entries_;
+    Array<u32> chains_; // the last entry of each; a power of two of them, as many as entries at least
+    u32 shift_ = 31;    // 32 - log2 of how many
 };
 
 /// Stack of what a world is removing right now, so that a hook that removes the same again does nothing.

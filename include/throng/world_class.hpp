@@ -373,7 +373,7 @@ public:
     /// becomes another. on_remove runs first, for what is there, while all else is as it was; on_add waits for announce(). What is
     /// there already is not added. False, and nothing changed, for a dead handle; after hooks that ended the entity too.
     bool exchange_unannounced(Entity entity, const Signature<MaxC>& removed, const Signature<MaxC>& added);
-    /// on_change at the next announce(), unless the component is new then; for whoever writes rows through the pool.
+    /// on_change at the next announce(), unless the component is new then; for whoever writes rows through the pool. O(1).
     void changed_unannounced(Entity entity, ComponentId id);
     /// Calls the hooks that wait, in order. What is gone by then is passed over.
     void announce() {

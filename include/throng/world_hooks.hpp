@@ -100,12 +100,10 @@ void BasicWorld<MaxC>::notify_added(const Signature<MaxC>& signature, std::span<
 
 template <u32 MaxC>
 void BasicWorld<MaxC>::changed_unannounced(Entity entity, ComponentId id) {
-    if (!hooked(id))
+    if (!hooked(id) || unannounced_.find(entity, id) != no_row)
         return;
-    for (const detail::Unannounced& waiting : unannounced_)
-        if (waiting.entity == entity && waiting.component == id && waiting.kind != detail::HookKind::remove)
-            return;
-    unannounced_.push_back({entity, id, detail::HookKind::change});
+    unannounced_.reserve_extra(1);
+    unannounced_.push(entity, id, detail::HookKind::change);
 }
 
 template <u32 MaxC>
@@ -118,7 +116,7 @@ void BasicWorld<MaxC>::announce_all() {
     announcing_ = true;
     for (u32 i = 0; i < unannounced_.size(); ++i) { // more may come meanwhile
         const detail::Unannounced next = unannounced_[i];
-        unannounced_[i].kind = detail::HookKind::remove;
+        unannounced_.spend(i);
         if (next.kind != detail::HookKind::remove)
             notify(next.kind, next.component, next.entity);
     }
@@ -131,13 +129,12 @@ bool BasicWorld<MaxC>::notify_removing(Entity entity, u32 id) {
     for (const detail::Removal& running : removing_)
         if (running.entity_id == entity.entity_id && running.component == id)
             return false;
-    for (detail::Unannounced& waiting : unannounced_)
-        if (waiting.entity == entity && waiting.component == id) {
-            const bool unknown = waiting.kind == detail::HookKind::add; // nobody has heard of it
-            waiting.kind = detail::HookKind::remove;
-            if (unknown)
-                return true;
-        }
+    for (u32 i = unannounced_.find(entity, id); i != no_row; i = unannounced_.find(entity, id)) {
+        const bool unknown = unannounced_[i].kind == detail::HookKind::add; // nobody has heard of it
+        unannounced_.spend(i);
+        if (unknown)
+            return true;
+    }
     removing_.push_back({entity.entity_id, id});
     struct Pop {
         Array<detail::Removal>& stack;
@@ -222,7 +219,7 @@ bool BasicWorld<MaxC>::exchange_unannounced(Entity entity, const Signature<MaxC>
         if (logged_.test(id))
             log_entry(entity, id, StructureEvent::Kind::added);
         if (hooked_.test(id))
-            unannounced_.push_back({entity, static_cast<ComponentId>(id), detail::HookKind::add});
+            unannounced_.push(entity, id, detail::HookKind::add);
     });
     return true;
 }

@@ -302,7 +302,7 @@ void* BasicWorld<MaxC>::add_value_initialised(Entity entity, ComponentId id, boo
         log_entry(entity, id, StructureEvent::Kind::added);
     if (any_hooks_ && hooked_.test(id)) [[unlikely]] {
         if (!announced) {
-            unannounced_.push_back({entity, id, detail::HookKind::add});
+            unannounced_.push(entity, id, detail::HookKind::add);
             return value;
         }
         notify(detail::HookKind::add, id, entity);

@@ -166,7 +166,7 @@ protected:
     bool destroying_ = false;
     Array<Entity> doomed_; // of the running destruction
     Array<Removal> removing_;
-    Array<Unannounced> unannounced_;
+    WaitingHooks unannounced_;
     bool announcing_ = false;
     Signature<MaxC> related_; // relation types
     Array<RelationTable> relations_;

@@ -1,4 +1,5 @@
 #include "throng/hooks.hpp"
+#include <bit>
 
 namespace throng::detail {
 
@@ -87,6 +88,25 @@ void HookTable::settle() {
         else
             hook.end(hook.closure, allocator());
     waiting_.clear();
+}
+
+void WaitingHooks::reserve_extra(u32 count) {
+    const u64 wanted = u64(entries_.size()) + count;
+    entries_.reserve_extra(count);
+    if (wanted <= chains_.size())
+        return;
+    Array<u32> chains(entries_.allocator());
+    chains.resize(std::bit_ceil(wanted < 64 ? 64 : wanted), no_row);
+    chains_ = std::move(chains);
+    shift_ = 32 - static_cast<u32>(std::countr_zero(chains_.size()));
+    for (u32 i = 0; i < entries_.size(); ++i)
+        entries_[i].next = std::exchange(chains_[chain_of(entries_[i].entity, entries_[i].component)], i);
+}
+
+void WaitingHooks::clear() {
+    for (const Unannounced& entry : entries_)
+        chains_[chain_of(entry.entity, entry.component)] = no_row;
+    entries_.clear();
 }
 
 } // namespace throng::detail

@@ -356,6 +356,36 @@ TEST_SUITE("ecs") {
         world.announce();
         CHECK(diary.take() == Lines{"end 1 alive", "-hp 1 10"});
     }
+    TEST_CASE("of many hooks that wait each is found again, and none twice") {
+        World world;
+        std::vector<u32> changes, additions;
+        world.on_change<Hp>([&](World&, Entity e) { ++changes[e.entity_idx]; });
+        world.on_add<Name>([&](World&, Entity e) { ++additions[e.entity_idx]; });
+        constexpr u32 count = 5000;
+        std::vector<Entity> entities;
+        for (u32 i = 0; i < count; ++i)
+            entities.push_back(world.spawn(Hp{int(i)}));
+        for (u32 round = 0; round < 3; ++round) { // the second finds the memory of the first
+            changes.assign(count, 0);
+            additions.assign(count, 0);
+            for (u32 twice = 0; twice < 2; ++twice)
+                for (const Entity e : entities)
+                    world.changed_unannounced(e, component_id<Hp>());
+            for (u32 i = 0; i < count; i += 2)
+                world.add_unannounced(entities[i], component_id<Name>());
+            for (u32 i = 0; i < count; i += 4)
+                world.remove<Name>(entities[i]);
+            for (u32 i = 0; i < count; i += 8) // new once more
+                world.add_unannounced(entities[i], component_id<Name>());
+            world.announce();
+            u32 wrong = 0;
+            for (u32 i = 0; i < count; ++i)
+                wrong += changes[i] != 1 || additions[i] != u32(i % 2 == 0 && (i % 4 != 0 || i % 8 == 0));
+            CHECK(wrong == 0);
+            for (const Entity e : entities)
+                world.remove<Name>(e);
+        }
+    }
     TEST_CASE("commands run hooks when they apply; partial restores run none") {
         World world;
         Diary diary;
