@@ -60,25 +60,29 @@ inline constexpr u16 unassigned = 0xffff;
 /// Id of the type, `unassigned` before its first use. No dynamic initialiser, so static objects may use components too.
 template <class T, u32 MaxC>
 inline u16 assigned_component_id = unassigned;
-/// How many ids worlds of this MaxC have handed out.
+/// Types of one kind that a process can number; of components, MaxC more.
+inline constexpr u32 type_numbers_max = 4096;
+/// Place i: the assigned_component_id of the type that has id i; null: nobody has it yet.
 template <u32 MaxC>
-inline u16 component_ids_assigned = 0;
-/// Gives the type the next number unless it has one; returns it. Any thread; `assigned` is touched under a lock alone.
-u16 assign_type_number(u16& number, u16& assigned);
+inline const u16* component_types[MaxC + type_numbers_max] = {};
+/// Gives the type the first free one of `count` places unless it has one; its place is its number, which it returns. Any thread, without
+/// a lock. `unassigned` where all are taken (asserts).
+u16 assign_type_number(u16& number, const u16** places, u32 count);
 template <class T, u32 MaxC>
 u32 known_component_id() {
     return __atomic_load_n(&assigned_component_id<T, MaxC>, __ATOMIC_RELAXED);
 }
 } // namespace detail
 
-/// The id of T in worlds of MaxC; the first call for a type assigns it (under a lock), later ones are one load. Any thread. For the
+/// The id of T in worlds of MaxC; the first call for a type assigns it, later ones are one load. Any thread, no lock. For the
 /// same ids in each run, let one thread use the types first, in a fixed order.
 template <class T, u32 MaxC = default_max_components>
 ComponentId component_id() {
     static_assert(std::is_same_v<T, std::remove_cv_t<std::remove_reference_t<T>>>, "a component type has no const, volatile or reference");
     ComponentId id = __atomic_load_n(&detail::assigned_component_id<T, MaxC>, __ATOMIC_RELAXED);
     if (id == detail::unassigned) [[unlikely]]
-        id = detail::assign_type_number(detail::assigned_component_id<T, MaxC>, detail::component_ids_assigned<MaxC>);
+        id = detail::assign_type_number(detail::assigned_component_id<T, MaxC>, detail::component_types<MaxC>,
+                                        MaxC + detail::type_numbers_max);
     return id;
 }
 

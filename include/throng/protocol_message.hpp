@@ -42,7 +42,7 @@ struct MessageInfo : FieldList {
 namespace detail {
 template <class T>
 inline u16 assigned_message_id = unassigned;
-inline u16 message_ids_assigned = 0;
+inline const u16* message_types[type_numbers_max] = {};
 } // namespace detail
 
 /// Number of a message type in this process, from 0 in order of first use. Never on the wire: there, a message is known by its place
@@ -52,7 +52,7 @@ u16 message_type_id() {
     static_assert(std::is_same_v<T, std::remove_cv_t<std::remove_reference_t<T>>>, "a message type has no const, volatile or reference");
     u16 id = __atomic_load_n(&detail::assigned_message_id<T>, __ATOMIC_RELAXED);
     if (id == detail::unassigned) [[unlikely]]
-        id = detail::assign_type_number(detail::assigned_message_id<T>, detail::message_ids_assigned);
+        id = detail::assign_type_number(detail::assigned_message_id<T>, detail::message_types, detail::type_numbers_max);
     return id;
 }
 

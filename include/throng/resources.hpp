@@ -2,7 +2,7 @@
 // Singletons: values of which there is one per host object (a world, a server), looked up by type. EnTT calls this a context,
 // bevy resources.
 #include "throng/array.hpp"
-#include "throng/base.hpp"
+#include "throng/entity.hpp"
 #include <type_traits>
 
 namespace throng {
@@ -10,7 +10,7 @@ namespace detail {
 /// Number of the resource type in this process, `unassigned` before its first use; apart from component ids.
 template <class T>
 inline u16 assigned_resource_id = unassigned;
-inline u16 resource_ids_assigned = 0;
+inline const u16* resource_types[type_numbers_max] = {};
 template <class T>
 u32 known_resource_id() {
     return __atomic_load_n(&assigned_resource_id<T>, __ATOMIC_RELAXED);
@@ -126,7 +126,7 @@ private:
     static u32 id_of() {
         u16 id = __atomic_load_n(&detail::assigned_resource_id<T>, __ATOMIC_RELAXED);
         if (id == detail::unassigned) [[unlikely]]
-            id = detail::assign_type_number(detail::assigned_resource_id<T>, detail::resource_ids_assigned);
+            id = detail::assign_type_number(detail::assigned_resource_id<T>, detail::resource_types, detail::type_numbers_max);
         return id;
     }
     void end(Entry& entry) {

@@ -22,23 +22,47 @@ inline constexpr bool all_different = (!std::is_same_v<T, Ts> && ...) && all_dif
 template <class T>
 inline constexpr bool all_different<T> = true;
 
-/// What entities made of Ts have in common.
+/// What entities made of Ts have in common, worked out at the first use in the process. A local static would be guarded by a lock; here
+/// threads that come at the same time write the same numbers.
 template <u32 MaxC, class... Ts>
-struct Shape {
-    Signature<MaxC> signature = {};
-    u32 positions[sizeof...(Ts)] = {}; ///< of each type's row number in the list
-    bool fits = true;                  ///< all ids are below MaxC
-
-    Shape() {
-        const u32 ids[] = {component_id<Ts, MaxC>()...};
-        for (const u32 id : ids)
-            fits = fits && id < MaxC;
-        for (u32 i = 0; fits && i < sizeof...(Ts); ++i)
-            signature.set(ids[i]);
-        for (u32 i = 0; fits && i < sizeof...(Ts); ++i)
-            positions[i] = signature.rank(ids[i]);
+class Shape {
+public:
+    /// Whether all ids are below MaxC; the rest may be read then.
+    bool fits() { return __atomic_load_n(&state_, __ATOMIC_ACQUIRE) == known || work_out(); }
+    Signature<MaxC> signature() const {
+        struct Words {
+            u64 words[Signature<MaxC>::word_count];
+        } copy;
+        for (u32 w = 0; w < Signature<MaxC>::word_count; ++w)
+            copy.words[w] = __atomic_load_n(&words_[w], __ATOMIC_RELAXED);
+        return std::bit_cast<Signature<MaxC>>(copy);
     }
+    /// Of the row number of type i in the list.
+    u32 position(u32 i) const { return __atomic_load_n(&positions_[i], __ATOMIC_RELAXED); }
+
+private:
+    [[gnu::noinline]] bool work_out() {
+        const u32 ids[] = {component_id<Ts, MaxC>()...};
+        Signature<MaxC> signature;
+        for (const u32 id : ids) {
+            if (id >= MaxC)
+                return false;
+            signature.set(id);
+        }
+        for (u32 w = 0; w < Signature<MaxC>::word_count; ++w)
+            __atomic_store_n(&words_[w], signature.word(w), __ATOMIC_RELAXED);
+        for (u32 i = 0; i < sizeof...(Ts); ++i)
+            __atomic_store_n(&positions_[i], signature.rank(ids[i]), __ATOMIC_RELAXED);
+        __atomic_store_n(&state_, known, __ATOMIC_RELEASE);
+        return true;
+    }
+    static constexpr u32 known = 1;
+    u64 words_[Signature<MaxC>::word_count] = {};
+    u32 positions_[sizeof...(Ts)] = {};
+    u32 state_ = 0;
 };
+template <u32 MaxC, class... Ts>
+inline constinit Shape<MaxC, Ts...> shape_of;
 } // namespace detail
 
 template <u32 MaxC>
@@ -164,9 +188,10 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
     } else {
         constexpr u32 count = sizeof...(Ts);
         static_assert(detail::all_different<std::remove_cvref_t<Ts>...>, "a component type appears twice");
-        static const detail::Shape<MaxC, std::remove_cvref_t<Ts>...> shape;
-        THRONG_ASSERT(shape.fits && "more component types than the world's MaxC");
-        if (!shape.fits || refuse_entity_change() || !has_room(1)) [[unlikely]]
+        auto& shape = detail::shape_of<MaxC, std::remove_cvref_t<Ts>...>;
+        const bool fits = shape.fits();
+        THRONG_ASSERT(fits && "more component types than the world's MaxC");
+        if (!fits || refuse_entity_change() || !has_room(1)) [[unlikely]]
             return {};
         PoolBase* const pools[count] = {
             ensure_pool(component_id<std::remove_cvref_t<Ts>, MaxC>(), component_ops<std::remove_cvref_t<Ts>>)...};
@@ -190,13 +215,13 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
         ((static_cast<Pool<std::remove_cvref_t<Ts>>*>(pools[next++])->build_next(std::forward<Ts>(values)), ++pending.built), ...);
         pending.keep = true;
 
-        const Entity entity = occupy_slot(shape.signature, log2);
+        const Entity entity = occupy_slot(shape.signature(), log2);
         Meta& m = meta(entity.entity_idx);
         if (log2 != 0)
             m.set_overflow_list(lists_.take(log2));
         u32* const list = m.list();
         next = 0;
-        ((list[shape.positions[next]] =
+        ((list[shape.position(next)] =
               static_cast<Pool<std::remove_cvref_t<Ts>>*>(pools[next])->commit_next(entity.entity_idx, entity.entity_id),
           ++next),
          ...);
@@ -205,7 +230,7 @@ Entity BasicWorld<MaxC>::spawn(Ts&&... values) {
                 if (logged_.test(pool->component()))
                     log_entry(entity, pool->component(), StructureEvent::Kind::added);
         if ((watch & PoolBase::watch_hooked) != 0) [[unlikely]]
-            notify_spawned_one(shape.signature, entity);
+            notify_spawned_one(shape.signature(), entity);
         return entity;
     }
 }

@@ -226,7 +226,8 @@ TEST_SUITE("ecs") {
         CHECK(memory.live_bytes == 0);
     }
     TEST_CASE("two worlds on two threads do not meet") {
-        // Run under the thread sanitizer, this shows that they share nothing; component ids are given out on the way.
+        // Each with its own memory, they give what one gives alone; component ids are given out on the way. What they share is for the
+        // thread sanitizer to find, and locks for lock_test.cpp to count.
         const auto run = [](u64 seed, u64& sum) {
             ecs_test::CountingMemory memory; // not safe to share
             World world({.allocator = memory.allocator(), .block_rows = 64});
