@@ -197,8 +197,9 @@ class BasicCommands {
 public:
     using World = BasicWorld<MaxC>;
 
-    /// World::spawn. The result is a pending handle: good in this queue (as a target, and inside values whose type has
-    /// map_entities) until the apply, and for resolve after it. Dead for the world; do not keep it in components.
+    /// World::spawn. The result is a pending handle: good in this queue (as a target, as the target of a relation, and inside values
+    /// whose type has map_entities) until the apply, and for resolve after it. Dead for the world; do not keep it in components. A
+    /// relation to one that comes to nothing is one to a target that has ended.
     template <class... Ts>
     Entity spawn(Ts&&... values);
     /// World::instantiate; the prefab must live until the apply.

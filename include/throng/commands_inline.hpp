@@ -5,13 +5,25 @@
 namespace throng {
 namespace detail {
 
+/// The target of a relation that was recorded with a pending handle that nothing was made for: dead, and the same whoever recorded.
+inline constexpr Entity never_made{u64(1) << 63, no_row, 0};
+
 /// Replaces pending handles inside a value by what they became.
 template <class T>
 void resolve_inside(T& value, CommandQueueBase& queue) {
+    Entity target;
+    if constexpr (Relation<T>)
+        target = value.target;
     if constexpr (maps_entities<T>) {
         const EntityMap map{
             [](const void* context, Entity entity) { return static_cast<const CommandQueueBase*>(context)->resolve(entity); }, &queue};
         value.map_entities(map);
+    }
+    if constexpr (Relation<T>) {
+        if (CommandQueueBase::is_pending(target)) {
+            const Entity made = queue.resolve(target);
+            value.target = made ? made : never_made;
+        }
     }
 }
 

@@ -257,6 +257,123 @@ TEST_SUITE("ecs") {
         CHECK(queue.apply().applied == 4);
         CHECK(world.entity_count() == 0);
     }
+    TEST_CASE("relations: targets that the same queue makes") {
+        World world;
+        const Entity e = world.spawn(Hp{1}), f = world.spawn(ChildOf{e}), g = world.spawn(Follows{f}), h = world.spawn(Hp{2});
+        CommandQueue queue(world);
+        Commands commands = queue.commands();
+        const Entity parent = commands.spawn(Hp{10});
+        const Entity child = commands.spawn(ChildOf{parent}, Hp{11});
+        std::vector<Entity> deep{child};
+        for (int i = 0; i < 50; ++i)
+            deep.push_back(commands.spawn(Hp{i}, ChildOf{deep.back()}, Owner{parent}));
+        commands.add<ChildOf>(e, child);
+        commands.set(f, ChildOf{deep.back()}); // in place of e
+        commands.set(g, Follows{parent, 7});
+        commands.add<Watches>(h, child);
+        const Entity instance = commands.instantiate(Prefab::of(Hp{12}));
+        commands.add<ChildOf>(instance, parent);
+        commands.add<ChildOf>(h, instance);
+        const CommandReport report = queue.apply();
+        CHECK(report.applied == 59);
+        CHECK(report.dropped == 0);
+        CHECK(world.entity_count() == 57);
+        const auto made = [&](Entity pending) { return queue.resolve(pending); };
+        REQUIRE(world.alive(made(parent)));
+        CHECK(sources<ChildOf>(world, made(parent)) == Entities{made(child), made(instance)});
+        CHECK(sources<ChildOf>(world, made(child)) == Entities{made(deep[1]), e});
+        u32 wrong = 0;
+        for (std::size_t i = 1; i < deep.size(); ++i) {
+            wrong += world.target<ChildOf>(made(deep[i])) != made(deep[i - 1]);
+            wrong += world.get<ChildOf>(made(deep[i]))->target != made(deep[i - 1]);
+            wrong += world.get<Owner>(made(deep[i]))->entity != made(parent);
+        }
+        CHECK(wrong == 0);
+        CHECK(world.target<ChildOf>(f) == made(deep.back()));
+        CHECK(world.target<ChildOf>(h) == made(instance));
+        CHECK(world.target<Watches>(h) == made(child));
+        CHECK(world.target<Follows>(g) == made(parent));
+        CHECK(world.get<Follows>(g)->distance == 7);
+        CHECK(world.root<ChildOf>(f) == made(parent));
+        CHECK(world.destroy(made(parent)));
+        CHECK(world.entity_count() == 1);
+        CHECK_FALSE(world.has<Follows>(g));
+    }
+    TEST_CASE("relations: a target that the queue did not make, or that ended before, has ended") {
+        World world({.entities_max = 4});
+        const Entity child = world.spawn(Hp{1}), follower = world.spawn(Hp{2}), watcher = world.spawn(Hp{3}), other = world.create();
+        CommandQueue queue(world);
+        Commands commands = queue.commands();
+        const Entity never = commands.spawn(Hp{4}); // no room
+        commands.add<ChildOf>(child, never);
+        commands.set(follower, Follows{never});
+        commands.add<Watches>(watcher, never);
+        queue.apply();
+        CHECK_FALSE(world.alive(child));
+        CHECK(world.alive(follower));
+        CHECK_FALSE(world.has<Follows>(follower));
+        REQUIRE(world.has<Watches>(watcher));
+        CHECK_FALSE(world.target<Watches>(watcher));
+        CHECK_FALSE(world.alive(world.get<Watches>(watcher)->target));
+        const Entity kept = world.get<Watches>(watcher)->target;
+        queue.commands(3, 0).set(watcher, Watches{queue.commands(3, 0).spawn()}); // there is room again: made
+        CHECK(queue.apply().applied == 2);
+        const Entity made = world.target<Watches>(watcher);
+        CHECK(world.alive(made));
+        // of no worker's making: the same handle, whoever recorded
+        Commands third = queue.commands(3, 0);
+        const Entity again = third.spawn();
+        third.set(watcher, Watches{again});
+        CHECK(queue.apply().dropped == 1);
+        CHECK(world.get<Watches>(watcher)->target == kept);
+        // ended between
+        Commands late = queue.commands();
+        late.destroy(other);
+        const Entity brief = late.spawn();
+        late.destroy(brief);
+        late.set(follower, ChildOf{brief});
+        queue.apply();
+        CHECK_FALSE(world.alive(follower));
+        CHECK(world.entity_count() == 2);
+    }
+    TEST_CASE("relations: trees made in parallel loops are the same for any number of workers") {
+        const auto play = [](Executor* executor) {
+            World world({.block_rows = 64});
+            std::vector<Entity> all(1000);
+            CHECK(world.spawn_n<Hp>(all, [](u32 i, Hp& hp) { hp.value = int(i); }));
+            CommandQueue queue(world);
+            const auto body = [&](Commands& commands, Entity e, const Hp& hp) {
+                if (hp.value % 7 == 0)
+                    commands.destroy(all[u32(hp.value * 13 % 1000)]);
+                const Entity parent = commands.spawn(Owner{e});
+                commands.spawn(ChildOf{commands.spawn(ChildOf{parent}, Follows{e})}, Owner{parent});
+                if (hp.value % 2)
+                    commands.add<ChildOf>(e, parent);
+                else
+                    commands.set(all[u32(hp.value / 2)], ChildOf{parent}); // several choose for one
+            };
+            if (executor)
+                world.each<Hp>(*executor, queue.record(body));
+            else
+                world.each<Hp>(queue.record(body));
+            const CommandReport report = queue.apply();
+            std::vector<u64> seen{report.applied, report.dropped, world.entity_count()};
+            for (u32 slot = 0; slot < world.entity_slots(); ++slot) {
+                const Entity e = world.entity_at(slot);
+                seen.insert(seen.end(), {e.entity_id, e.gen, world.target<ChildOf>(e).entity_id, world.target<Follows>(e).entity_id});
+                world.each_source<ChildOf>(e, [&](Entity source) { seen.push_back(source.entity_id); });
+                if (const Owner* owner = world.get<Owner>(e))
+                    seen.push_back(owner->entity.entity_id);
+            }
+            CHECK(world.pool<ChildOf>().size() > 2000);
+            return seen;
+        };
+        const std::vector<u64> expected = play(nullptr);
+        for (const u32 workers : {1u, 2u, 8u}) {
+            ecs_test::ThreadsForTest threads(workers);
+            CHECK(play(&threads) == expected);
+        }
+    }
     TEST_CASE("clone_tree: links and handles inside lead to the copies") {
         World world;
         const Entity above = world.create();
