@@ -22,9 +22,13 @@ class BasicCommandQueue;
 
 /// What apply() did.
 struct CommandReport {
-    u32 applied = 0; ///< commands whose target was there
-    u32 dropped = 0; ///< commands whose target was dead or never made, or that the world refused (a type beyond MaxC, a limit)
-    u32 rounds = 0;  ///< 1, and 1 more each time that applying recorded more commands (a hook or call() did)
+    /// Commands whose target was alive when their turn came (its component may have been there, or absent, already), and what made
+    /// entities. What hooks and relations do then counts for nothing: they may take the component off at once, or end the entity.
+    u32 applied = 0;
+    /// Commands whose target was dead or never made, or that the world refused: a type beyond MaxC, a limit, a component for an entity
+    /// that is being destroyed.
+    u32 dropped = 0;
+    u32 rounds = 0; ///< 1, and 1 more each time that applying recorded more commands (a hook or call() did)
 };
 
 namespace detail {

@@ -59,18 +59,40 @@ inline constexpr CommandOps instantiate_ops =
 
 inline constexpr CommandOps destroy_ops{CommandTarget::doomed, nullptr, nullptr};
 
+/// What commands know of a world beyond its public side.
+struct CommandAccess {
+    /// add and set of T come to something, if only for the hooks of T, or for its relation, to undo it.
+    template <class T, u32 MaxC>
+    static bool takes(const BasicWorld<MaxC>& world, Entity entity) {
+        const u32 id = component_id<T, MaxC>();
+        const auto* const m = world.find(entity);
+        return m && id < MaxC && (m->signature.test(id) || !(m->dying || (world.pools_[id] && world.pools_[id]->iterating())));
+    }
+};
+
+/// Whether the command was applied. put(): pointer to the component, null if it is not there afterwards.
+template <class T, u32 MaxC, class F>
+bool put_component(const BasicWorld<MaxC>& world, Entity entity, F&& put) {
+    if (!Relation<T> && !world.hooked(static_cast<ComponentId>(known_component_id<T, MaxC>()))) [[likely]]
+        return put() != nullptr;
+    const bool takes = CommandAccess::takes<T>(world, entity);
+    return put() != nullptr || takes;
+}
+
 template <class World, class T>
 inline constexpr CommandOps add_ops = make_command_ops<T>(CommandTarget::entity, [](void* world, Entity& target, void* value,
                                                                                     CommandQueueBase& queue) {
+    World& w = *static_cast<World*>(world);
     resolve_inside(*static_cast<T*>(value), queue);
-    return static_cast<World*>(world)->template add<T>(target, std::move(*static_cast<T*>(value))) != nullptr;
+    return put_component<T>(w, target, [&] { return w.template add<T>(target, std::move(*static_cast<T*>(value))); });
 });
 
 template <class World, class T>
 inline constexpr CommandOps set_ops = make_command_ops<T>(CommandTarget::entity, [](void* world, Entity& target, void* value,
                                                                                     CommandQueueBase& queue) {
+    World& w = *static_cast<World*>(world);
     resolve_inside(*static_cast<T*>(value), queue);
-    return static_cast<World*>(world)->set(target, std::move(*static_cast<T*>(value))) != nullptr;
+    return put_component<T>(w, target, [&] { return w.set(target, std::move(*static_cast<T*>(value))); });
 });
 
 template <class World, class T>

@@ -32,6 +32,7 @@ template <u32 MaxC, u32 Count>
 struct Selection;
 /// For tests that must reach states that take 2^32 operations.
 struct WorldTestAccess;
+struct CommandAccess;
 } // namespace detail
 
 /// Thread rule: calls of const functions may run at the same time; everything else runs alone, with the exception of the
@@ -458,6 +459,7 @@ private:
     friend class BasicRollbackRing;
     friend struct detail::WorldTestAccess;
 
+    friend struct detail::CommandAccess;
     using State::meta, State::find, State::list_capacity, State::frozen, State::refuse_entity_change, State::has_room,
           State::refuse_change, State::refuse_in_hook, State::row_moved, State::relation_table, State::log_entry;
     using State::arena_, State::pools_, State::inline_capacity_, State::entity_count_, State::frozen_, State::last_entity_id_,

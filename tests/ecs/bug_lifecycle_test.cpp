@@ -185,6 +185,71 @@ TEST_SUITE("ecs") {
                 if (round == 2)
                     queue.clear();
                 queue.apply();
+    TEST_CASE("bug: a new parent that ends in the same queue") {
+        struct Seen {
+            std::vector<u64> order, world;
+            bool operator==(const Seen&) const = default;
+        };
+        const auto play = [](Executor* executor, bool parent_first) {
+            Seen seen;
+            World world({.block_rows = 64});
+            std::vector<Entity> parents(300), children(300);
+            CHECK(world.spawn_n<Place>(parents, [](u32 i, Place& p) { p.x = int(i); }));
+            CHECK(world.spawn_n<Unused<5>>(children, [](u32 i, Unused<5>& u) { u.value = int(i); }));
+            for (u32 i = 0; i < 300; i += 2)
+                world.add<Marked>(children[i]);
+            world.on_remove<Marked>([&](World& w, Entity e) {
+                seen.order.push_back(e.entity_id);
+                w.remove<Unused<5>>(e);
+            });
+            CommandQueue queue(world);
+            const auto body = [&](Commands& commands, Entity parent, const Place& p) {
+                const Entity child = children[u32(p.x)];
+                const bool ends = p.x % 3 == 0;
+                if (ends && parent_first)
+                    commands.destroy(parent);
+                commands.set(child, ChildOf{parent});
+                commands.add<Unused<6>>(parent, p.x);
+                commands.add<Marked>(child);
+                if (ends && !parent_first)
+                    commands.destroy(parent);
+            };
+            if (executor)
+                world.each<Place>(*executor, queue.record(body));
+            else
+                world.each<Place>(queue.record(body));
+            const CommandReport report = queue.apply();
+            // The child was there when its parent was set, and ends with that: what comes after finds nobody.
+            CHECK(report.applied == 200 * 3 + 100 * (parent_first ? 2 : 4));
+            CHECK(report.dropped == 100 * (parent_first ? 2 : 0));
+            CHECK(report.rounds == 1);
+            CHECK(seen.order.size() == (parent_first ? 50 : 100)); // those that had it
+            u32 wrong = 0;
+            for (u32 i = 0; i < 300; ++i) {
+                const bool lives = i % 3 != 0;
+                wrong += world.alive(parents[i]) != lives || world.alive(children[i]) != lives || world.has<Marked>(children[i]) != lives;
+                wrong += world.has<Unused<5>>(children[i]) != lives || world.has<Unused<6>>(parents[i]) != lives;
+                wrong += world.target<ChildOf>(children[i]) != (lives ? parents[i] : Entity{});
+                wrong += world.source_count<ChildOf>(parents[i]) != u32(lives);
+            }
+            world.each<ChildOf>([&](const ChildOf& c) { wrong += !world.alive(c.target); });
+            CHECK(wrong == 0);
+            CHECK(world.entity_count() == 400);
+            for (u32 slot = 0; slot < world.entity_slots(); ++slot)
+                seen.world.insert(seen.world.end(), {world.entity_at(slot).entity_id, world.entity_at(slot).gen});
+            for (u32 row = 0; row < world.pool<ChildOf>().size(); ++row)
+                seen.world.push_back(world.pool<ChildOf>().owner(row));
+            return seen;
+        };
+        for (const bool parent_first : {false, true}) {
+            const Seen expected = play(nullptr, parent_first);
+            for (const u32 workers : {1u, 2u, 8u}) {
+                ThreadsForTest threads(workers);
+                CHECK((play(&threads, parent_first) == expected));
+            }
+        }
+    }
+
                 u32 owned = 0;
                 world.each<Owning>([&](const Owning& o) { owned += o.number && *o.number == 7 && o.text.size() == 200; });
                 CHECK(Owning::alive == int(owned));

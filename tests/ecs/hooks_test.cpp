@@ -423,3 +423,49 @@ TEST_SUITE("ecs") {
         CHECK(world.find_pool<Name>()->size() == 3);
     }
 }
+    TEST_CASE("commands count as applied whatever hooks make of them, and as dropped where the world took nothing") {
+        World world;
+        world.on_add<Hp>([](World& w, Entity e, Hp& hp) {
+            if (hp.value == 13)
+                w.destroy(e);
+            else if (hp.value == 14)
+                w.remove<Hp>(e);
+        });
+        world.on_change<Hp>([](World& w, Entity e, Hp& hp) {
+            if (hp.value == 13)
+                w.destroy(e);
+        });
+        const Entity a = world.create(), b = world.create(), c = world.spawn(Hp{1}), dead = world.create();
+        world.destroy(dead);
+        CommandQueue queue(world);
+        Commands commands = queue.commands();
+        commands.add<Hp>(a, 13);  // ends it
+        commands.add<Hp>(a, 1);   // dropped
+        commands.set(b, Hp{14});  // taken off again
+        commands.add<Hp>(b, 2);   // and comes back
+        commands.add<Hp>(b, 3);   // is there
+        commands.set(c, Hp{13});  // ends it
+        commands.set(c, Hp{2});   // dropped
+        commands.set(dead, Hp{}); // dropped
+        commands.spawn(Hp{13});
+        CommandReport report = queue.apply();
+        CHECK(report.applied == 6);
+        CHECK(report.dropped == 3);
+        CHECK(world.entity_count() == 1);
+        CHECK(world.get<Hp>(b)->value == 2);
+        // what is being destroyed takes no components
+        world.on_destroy([&](World&, Entity e) {
+            CommandQueue inner(world);
+            inner.commands().add<Name>(e, "late");
+            inner.commands().add<Hp>(e, 4);
+            inner.commands().set(e, Hp{5});
+            report = inner.apply();
+        });
+        const Entity bare = world.create();
+        CHECK(world.destroy(bare));
+        CHECK(report.applied == 0);
+        CHECK(report.dropped == 3);
+        CHECK(world.destroy(b)); // has Hp: one is kept, one overwritten
+        CHECK(report.applied == 2);
+        CHECK(report.dropped == 1);
+    }

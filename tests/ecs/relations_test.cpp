@@ -20,6 +20,11 @@ struct Watches {
     Entity target;
     static constexpr OnTargetDestroy on_target_destroy = OnTargetDestroy::keep;
 };
+struct Mapped {
+    Entity target;
+    static constexpr OnTargetDestroy on_target_destroy = OnTargetDestroy::destroy;
+    void map_entities(const EntityMap& map) { map(target); }
+};
 struct Owner {
     Entity entity;
     void map_entities(const EntityMap& map) { map(entity); }
@@ -300,15 +305,18 @@ TEST_SUITE("ecs") {
         CHECK_FALSE(world.has<Follows>(g));
     }
     TEST_CASE("relations: a target that the queue did not make, or that ended before, has ended") {
-        World world({.entities_max = 4});
+        World world({.entities_max = 5});
         const Entity child = world.spawn(Hp{1}), follower = world.spawn(Hp{2}), watcher = world.spawn(Hp{3}), other = world.create();
+        const Entity leader = world.create();
         CommandQueue queue(world);
         Commands commands = queue.commands();
         const Entity never = commands.spawn(Hp{4}); // no room
         commands.add<ChildOf>(child, never);
         commands.set(follower, Follows{never});
         commands.add<Watches>(watcher, never);
-        queue.apply();
+        commands.add<Mapped>(leader, never); // one that replaces handles itself as well
+        CHECK(queue.apply().applied == 4);   // the children were there
+        CHECK_FALSE(world.alive(leader));
         CHECK_FALSE(world.alive(child));
         CHECK(world.alive(follower));
         CHECK_FALSE(world.has<Follows>(follower));
@@ -320,6 +328,7 @@ TEST_SUITE("ecs") {
         CHECK(queue.apply().applied == 2);
         const Entity made = world.target<Watches>(watcher);
         CHECK(world.alive(made));
+        CHECK(world.spawn());
         // of no worker's making: the same handle, whoever recorded
         Commands third = queue.commands(3, 0);
         const Entity again = third.spawn();
@@ -332,9 +341,9 @@ TEST_SUITE("ecs") {
         const Entity brief = late.spawn();
         late.destroy(brief);
         late.set(follower, ChildOf{brief});
-        queue.apply();
+        CHECK(queue.apply().applied == 4);
         CHECK_FALSE(world.alive(follower));
-        CHECK(world.entity_count() == 2);
+        CHECK(world.entity_count() == 3);
     }
     TEST_CASE("relations: trees made in parallel loops are the same for any number of workers") {
         const auto play = [](Executor* executor) {
