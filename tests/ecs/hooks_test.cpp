@@ -37,6 +37,43 @@ struct Diary {
     std::vector<std::string> take() { return std::exchange(lines, {}); }
 };
 using Lines = std::vector<std::string>;
+
+/// A hook of a destruction touches a type without a pool, in a world with this many pools.
+template <int Pools>
+struct Existing {
+    int value = 0;
+};
+template <int Pools>
+struct Unseen {
+    int value = 0;
+};
+template <int Pools>
+void touch_unseen() {
+    using Wide = BasicWorld<256>; // ids of its own
+    Wide world({.block_rows = 64});
+    const Entity e = world.create();
+    const auto add = [&]<int... Ns>(std::integer_sequence<int, Ns...>) {
+        (world.template add<Existing<Ns>>(e, Ns), ...);
+    };
+    add(std::make_integer_sequence<int, Pools>());
+    u32 pools = 0, later_hooks = 0;
+    for (u32 id = 0; id < 256; ++id)
+        pools += world.pool_of(ComponentId(id)) != nullptr;
+    CHECK(pools == Pools);
+    world.template on_remove<Existing<0>>([](Wide& w, Entity at) {
+        CHECK_FALSE(w.template remove<Unseen<Pools>>(at));
+        CHECK(w.template add<Unseen<Pools>>(at, 1) == nullptr);
+        CHECK_FALSE(w.template has<Unseen<Pools>>(at));
+    });
+    if constexpr (Pools > 1)
+        world.template on_remove<Existing<Pools - 1>>(
+            [&](Wide& w, Entity at, Existing<Pools - 1>& last) { later_hooks += last.value == Pools - 1 && w.alive(at); });
+    CHECK(world.destroy(e));
+    CHECK_FALSE(world.alive(e));
+    CHECK(later_hooks == u32(Pools > 1));
+    CHECK(world.template pool<Unseen<Pools>>().size() == 0);
+    CHECK(world.entity_count() == 0);
+}
 } // namespace
 
 TEST_SUITE("ecs") {
@@ -198,6 +235,11 @@ TEST_SUITE("ecs") {
         CHECK(names_gone == 1);
         CHECK(world.find_pool<Never>()->size() == 1);
         CHECK(world.entity_count() == 1);
+        touch_unseen<1>();
+        touch_unseen<7>();
+        touch_unseen<8>();
+        touch_unseen<9>();
+        touch_unseen<64>();
     }
     TEST_CASE("hooks may destroy, remove and add, also what they are called for") {
         World world;
@@ -386,43 +428,6 @@ TEST_SUITE("ecs") {
                 world.remove<Name>(e);
         }
     }
-    TEST_CASE("commands run hooks when they apply; partial restores run none") {
-        World world;
-        Diary diary;
-        const Entity a = world.spawn(Hp{1}), b = world.spawn(Hp{2});
-        diary.watch(world);
-        CommandQueue queue(world);
-        queue.commands().set(a, Hp{3});
-        queue.commands().remove<Hp>(a);
-        queue.commands().destroy(b);
-        CHECK(diary.take().empty());
-        CHECK(queue.apply().applied == 3);
-        CHECK(diary.take() == Lines{"=hp 1 3", "-hp 1 3", "end 2 alive", "-hp 2 2"});
-        world.add<Hp>(a, 4);
-        const PartialSnapshot part = world.snapshot_of<Hp>();
-        world.set(a, Hp{5});
-        diary.take();
-        CHECK(world.restore(part) == Error::none);
-        CHECK(world.get<Hp>(a)->value == 4);
-        CHECK(diary.take().empty());
-    }
-    TEST_CASE("hooks of batches: all entities are in place, then each is told of, in order") {
-        World world;
-        std::vector<u32> seen;
-        world.on_add<Hp>([&](World& w, Entity e) {
-            seen.push_back(e.entity_idx);
-            if (e.entity_idx == 1) { // ends a later one of the same batch
-                CHECK(w.entity_count() == 4);
-                CHECK(w.destroy(w.entity_at(2)));
-            }
-        });
-        Entity batch[4];
-        CHECK(world.instantiate_n(Prefab::of(Hp{1}, Name{"n"}), batch));
-        CHECK(seen == std::vector<u32>{0, 1, 3});
-        CHECK_FALSE(world.alive(batch[2]));
-        CHECK(world.find_pool<Name>()->size() == 3);
-    }
-}
     TEST_CASE("commands count as applied whatever hooks make of them, and as dropped where the world took nothing") {
         World world;
         world.on_add<Hp>([](World& w, Entity e, Hp& hp) {
@@ -469,3 +474,40 @@ TEST_SUITE("ecs") {
         CHECK(report.applied == 2);
         CHECK(report.dropped == 1);
     }
+    TEST_CASE("commands run hooks when they apply; partial restores run none") {
+        World world;
+        Diary diary;
+        const Entity a = world.spawn(Hp{1}), b = world.spawn(Hp{2});
+        diary.watch(world);
+        CommandQueue queue(world);
+        queue.commands().set(a, Hp{3});
+        queue.commands().remove<Hp>(a);
+        queue.commands().destroy(b);
+        CHECK(diary.take().empty());
+        CHECK(queue.apply().applied == 3);
+        CHECK(diary.take() == Lines{"=hp 1 3", "-hp 1 3", "end 2 alive", "-hp 2 2"});
+        world.add<Hp>(a, 4);
+        const PartialSnapshot part = world.snapshot_of<Hp>();
+        world.set(a, Hp{5});
+        diary.take();
+        CHECK(world.restore(part) == Error::none);
+        CHECK(world.get<Hp>(a)->value == 4);
+        CHECK(diary.take().empty());
+    }
+    TEST_CASE("hooks of batches: all entities are in place, then each is told of, in order") {
+        World world;
+        std::vector<u32> seen;
+        world.on_add<Hp>([&](World& w, Entity e) {
+            seen.push_back(e.entity_idx);
+            if (e.entity_idx == 1) { // ends a later one of the same batch
+                CHECK(w.entity_count() == 4);
+                CHECK(w.destroy(w.entity_at(2)));
+            }
+        });
+        Entity batch[4];
+        CHECK(world.instantiate_n(Prefab::of(Hp{1}, Name{"n"}), batch));
+        CHECK(seen == std::vector<u32>{0, 1, 3});
+        CHECK_FALSE(world.alive(batch[2]));
+        CHECK(world.find_pool<Name>()->size() == 3);
+    }
+}
