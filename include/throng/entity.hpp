@@ -41,7 +41,8 @@ inline constexpr u32 no_row = 0xffffffff;
 /// `template <> inline constexpr bool throng::direct_index<Team> = true;`. Then has, get and mut of the type, and loops whose types
 /// all have one, do not read the entity's slot. Worth it for types that are looked up at random far more often than they are
 /// added and removed: it costs 8 bytes for each slot of the world, and a write to them wherever a row is made, moved or removed.
-/// Handles are checked by entity_id alone then: a forged one with a wrong gen passes.
+/// has, get and mut of the type check handles by slot and entity_id alone then: a forged one with a wrong gen passes, and so does one
+/// made after a snapshot that was restored, once another entity is given its id and slot.
 template <class T>
 inline constexpr bool direct_index = false;
 

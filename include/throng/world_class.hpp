@@ -409,8 +409,9 @@ public:
     // --- snapshots -----------------------------------------------------------------------------------------------------
     // A snapshot is the whole state: entities, slots, generations, free list, id counter, components, row order, change bits and
     // the structural log. After restore the same calls give the same handles. A handle made after the snapshot is dead until
-    // the replay makes it again. A consumer of changes must treat a restore as a change of everything. For a snapshot each tick there
-    // is BasicRollbackRing (world_rollback.hpp), which copies what has changed.
+    // the replay makes it again; for types with a direct_index, until any entity is given its id and slot. A consumer of changes
+    // must treat a restore as a change of everything. For a snapshot each tick there is BasicRollbackRing (world_rollback.hpp), which
+    // copies what has changed.
 
     /// Fails with Error::unsupported, `out` untouched, if a pool with rows holds a type that cannot be copied. Reuses the memory
     /// of `out`. If a copy throws, `out` is empty.
@@ -458,8 +459,8 @@ private:
     template <u32 N>
     friend class BasicRollbackRing;
     friend struct detail::WorldTestAccess;
-
     friend struct detail::CommandAccess;
+
     using State::meta, State::find, State::list_capacity, State::frozen, State::refuse_entity_change, State::has_room,
           State::refuse_change, State::refuse_in_hook, State::row_moved, State::relation_table, State::log_entry;
     using State::arena_, State::pools_, State::inline_capacity_, State::entity_count_, State::frozen_, State::last_entity_id_,

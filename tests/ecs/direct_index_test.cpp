@@ -123,6 +123,72 @@ TEST_SUITE("ecs") {
         CHECK(world.entity_count() > 0);
     }
 
+    TEST_CASE("E3 direct index: slot and id are checked, a forged generation passes where the type is read, and there alone") {
+        World world;
+        const Entity e = world.spawn(Team<true>{1}, Team<false>{1}), other = world.spawn(Team<true>{2}, Team<false>{2});
+        const Entity dead = world.spawn(Team<true>{3}, Team<false>{3});
+        world.destroy(dead);
+        Entity forged = e;
+        forged.gen = 5;
+        CHECK_FALSE(world.alive(forged));
+        CHECK(world.get<Team<false>>(forged) == nullptr);
+        CHECK_FALSE(world.has<Team<false>>(forged));
+        CHECK(world.has<Team<true>>(forged)); // the exception: reading this type does not look at the slot
+        CHECK(world.get<Team<true>>(forged) == world.get<Team<true>>(e));
+        CHECK(world.mut<Team<true>>(forged) == world.get<Team<true>>(e));
+        CHECK_FALSE(world.remove<Team<true>>(forged)); // what changes structure does
+        CHECK(world.add<Other>(forged) == nullptr);
+        CHECK(world.add<Team<true>>(forged, 9) == nullptr);
+        CHECK_FALSE(world.destroy(forged));
+        CHECK(world.get<Team<true>>(e)->number == 1);
+        for (Entity wrong : {Entity{77, e.entity_idx, e.gen}, Entity{e.entity_id, other.entity_idx, e.gen}, dead,
+                             Entity{e.entity_id, dead.entity_idx, e.gen}, Entity{0, dead.entity_idx, 1}, Entity{e.entity_id, 2, 0},
+                             Entity{e.entity_id, 4096, 0}, Entity{e.entity_id, 0x7fffffff, 0}, Entity{e.entity_id, 0xffffffff, 0}}) {
+            CHECK_FALSE(world.has<Team<true>>(wrong));
+            CHECK(world.get<Team<true>>(wrong) == nullptr);
+            CHECK(world.mut<Team<true>>(wrong) == nullptr);
+        }
+    }
+
+    TEST_CASE("E19 direct index: a handle made after a snapshot is dead after restore, until any entity is given its id and slot") {
+        World world;
+        std::vector<Entity> old(3);
+        for (Entity& e : old)
+            e = world.spawn(Team<true>{0}, Team<false>{0});
+        const WorldSnapshot snapshot = world.snapshot();
+        const Entity first = world.spawn(Team<true>{1}, Team<false>{1});
+        world.destroy(first);
+        const Entity second = world.spawn(Team<true>{2}, Team<false>{2});
+        REQUIRE(second.entity_idx == first.entity_idx);
+        REQUIRE(world.restore(snapshot) == Error::none);
+        for (const Entity e : {first, second}) { // dead, for both kinds of types
+            CHECK_FALSE(world.alive(e));
+            CHECK_FALSE(world.has<Team<true>>(e));
+            CHECK(world.get<Team<false>>(e) == nullptr);
+            CHECK(world.get<Team<true>>(e) == nullptr);
+        }
+        for (const Entity e : old)
+            CHECK(world.get<Team<true>>(e) != nullptr);
+        // The same calls give the same handles.
+        CHECK(world.spawn(Team<true>{1}, Team<false>{1}) == first);
+        CHECK(world.get<Team<true>>(first)->number == 1);
+        CHECK(world.get<Team<true>>(second) == nullptr);
+        REQUIRE(world.restore(snapshot) == Error::none);
+        // Other calls give second's id and slot to another entity, with the slot's generation of then.
+        world.destroy(old[0]);
+        world.spawn();
+        const Entity stranger = world.spawn(Team<true>{3}, Team<false>{3});
+        REQUIRE(stranger.entity_id == second.entity_id);
+        REQUIRE(stranger.entity_idx == second.entity_idx);
+        REQUIRE(stranger.gen != second.gen);
+        CHECK_FALSE(world.alive(second));
+        CHECK(world.get<Team<false>>(second) == nullptr);
+        CHECK(world.get<Team<true>>(second) == world.get<Team<true>>(stranger)); // the exception
+        CHECK(world.has<Team<true>>(second));
+        CHECK_FALSE(world.destroy(second));
+        CHECK(world.get<Team<true>>(stranger)->number == 3);
+    }
+
     TEST_CASE("direct index: a handle stays dead when its slot's new id has the same low half") {
         World world;
         const Entity old = world.spawn(Team<true>{1});

@@ -57,6 +57,7 @@ TEST_SUITE("ecs") {
         CHECK(world.get<Place>(reuser)->x == 5);
         CHECK(world.get<Place>(other)->x == 3);
     }
+    // (direct_index_test.cpp: what holds for types with a direct index.)
     TEST_CASE("E3 a forged handle is invalid: each part is checked") {
         World world;
         const Entity e = world.spawn(Place{1, 2});

@@ -78,6 +78,7 @@ Entity spawn_wide(World& world, std::integer_sequence<int, Ns...>) {
 } // namespace
 
 TEST_SUITE("ecs") {
+    // (direct_index_test.cpp: what holds for handles where a type has a direct index.)
     TEST_CASE("E19 restore brings every byte back, and a replay makes the same handles") {
         for (const u32 block_rows : {64u, 4096u}) {
             World world({.block_rows = block_rows});
