@@ -9,7 +9,8 @@ namespace ecs_test {
 using namespace throng;
 
 inline constexpr int type_count = 128;
-/// Every fourth type is no plain bytes, every fourth from 1 on is larger, every eighth from 2 on has a direct index.
+/// Every fourth type is no plain bytes, every fourth from 1 on is larger, every eighth from 2 on has a direct index,
+/// one is a relation.
 template <int N>
 struct C {
     int value;
@@ -23,6 +24,15 @@ template <int N>
 requires(N % 4 == 1) struct C<N> {
     int value;
     int more[7] = {};
+};
+/// One is a relation: who ends takes along those that lead to it.
+inline constexpr int relation_type = 6;
+template <>
+struct C<relation_type> {
+    int value = 0;
+    Entity target = {};
+    static constexpr OnTargetDestroy on_target_destroy = OnTargetDestroy::destroy;
+    static constexpr bool acyclic = true;
 };
 
 template <int N>
@@ -54,7 +64,10 @@ constexpr TypeCalls calls_of() {
             [](World& world, Entity e, int v) { return world.add<C<N>>(e, v) != nullptr; },
             [](World& world, Entity e, int v) {
                 C<N>* const c = world.mut<C<N>>(e);
-                return c && (*c = C<N>{v}, true);
+                if constexpr (N == relation_type)
+                    return c && (c->value = v, true); // a target is not changed in this way
+                else
+                    return c && (*c = C<N>{v}, true);
             },
             [](World& world, Entity e) { return world.remove<C<N>>(e); },
             [](const World& world, Entity e) { return world.has<C<N>>(e); },

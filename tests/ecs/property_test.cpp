@@ -16,6 +16,8 @@ using A = C<1>; // 32 bytes
 using B = C<2>; // direct index
 using D = C<3>; // 4 bytes
 using S = C<4>; // a string
+using R = C<relation_type>;
+using H = C<7>; // its hooks add and remove a C<9>
 constexpr int logged[] = {2, 4, 70, 127};
 
 struct Being {
@@ -34,11 +36,13 @@ struct ReaderModel {
 struct Model {
     std::map<u64, Being> beings;
     std::set<std::pair<u64, int>> marks; // entity_id, type
+    std::map<u64, u64> parents;          // entity_id of the target of R
 };
 
 class Run {
 public:
-    Run(u64 seed, const WorldOptions& options) : world_(options), queue_(world_), random_{seed} {
+    /// `linked`: with relations and hooks. Both kinds of worlds are tried, as destruction goes another way in each.
+    Run(u64 seed, const WorldOptions& options, bool linked) : world_(options), queue_(world_), random_{seed}, linked_(linked) {
         for (const int type : logged)
             world_.log_structure(ComponentId(type), true);
         const ChangeReaderOptions deep{.removals_max = 1 << 16};
@@ -47,6 +51,16 @@ public:
             readers_s_[i] = std::make_unique<ChangeReader<S>>(world_, deep);
         }
         models_ = {{1, {}, {}}, {1, {}, {}}, {4, {}, {}}, {4, {}, {}}};
+        if (!linked)
+            return;
+        world_.on_add<H>([this](World& world, Entity e, const H& h) {
+            ++hooks_called_;
+            world.add<C<9>>(e, h.value + 1);
+        });
+        world_.on_remove<H>([this](World& world, Entity e) {
+            ++hooks_called_;
+            world.remove<C<9>>(e);
+        });
     }
 
     u32 wrong = 0;
@@ -57,8 +71,10 @@ public:
         ++steps;
         expected_log_.clear();
         world_.clear_structure_log();
-        const u32 action = random_.below(1000);
-        if (action < 380)
+        const u32 action = random_.below(linked_ ? 1040 : 1000);
+        if (action >= 1000)
+            relate();
+        else if (action < 380)
             add_or_write();
         else if (action < 560)
             remove();
@@ -88,6 +104,8 @@ public:
     /// The whole world against the model.
     void compare_all() {
         wrong += world_.entity_count() != model_.beings.size();
+        wrong += hooks_called_ != hooks_expected_;
+        compare_links();
         std::vector<u32> rows(type_count, 0);
         for (const int type : {1, 4})
             world_.sync_changes(ComponentId(type));
@@ -118,6 +136,8 @@ public:
         wrong += report.total < report.rows_used;
     }
 
+    u32 links() const { return u32(model_.parents.size()); }
+    u32 hooks_called() const { return hooks_called_; }
     u32 population() const { return u32(model_.beings.size()); }
     u32 most_types() const {
         std::size_t most = 0;
@@ -137,13 +157,31 @@ private:
                 reader.changed.insert(id);
     }
     void model_gain(Being& being, int type, int value) {
+        model_gain_quietly(being, type, value);
+        model_hook(being, type);
+    }
+    void model_gain_quietly(Being& being, int type, int value) {
         being.values[type] = value;
         model_mark(being.handle.entity_id, type);
         if (is_logged(type))
             log(being.handle.entity_id, type, StructureEvent::Kind::added);
     }
+    void model_hook(Being& being, int type) {
+        if (!linked_ || type != 7)
+            return;
+        ++hooks_expected_;
+        if (being.values.count(9) == 0)
+            model_gain_quietly(being, 9, being.values[7] + 1);
+    }
     void model_lose(Being& being, int type) {
         const u64 id = being.handle.entity_id;
+        if (linked_ && type == 7) {
+            ++hooks_expected_;
+            if (being.values.count(9) != 0)
+                model_lose(being, 9);
+        }
+        if (type == relation_type)
+            model_.parents.erase(id);
         being.values.erase(type);
         model_.marks.erase({id, type});
         if (is_logged(type))
@@ -162,7 +200,9 @@ private:
         Being& being = model_.beings[handle.entity_id];
         being.handle = handle;
         for (const auto& [type, value] : values)
-            model_gain(being, type, value);
+            model_gain_quietly(being, type, value);
+        if (values.count(7) != 0) // all are in place by then
+            model_hook(being, 7);
     }
     bool model_death(Entity handle) {
         Being* const being = find(handle);
@@ -178,8 +218,52 @@ private:
         }
         if (is_known)
             log(handle.entity_id, int(no_component), StructureEvent::Kind::destroyed);
+        hooks_expected_ += linked_ && being->values.count(7) != 0;
         model_.beings.erase(handle.entity_id);
+        model_.parents.erase(handle.entity_id);
+        std::vector<Entity> children;
+        for (const auto& [child, parent] : model_.parents)
+            if (parent == handle.entity_id)
+                children.push_back(model_.beings[child].handle);
+        for (const Entity child : children)
+            model_death(child);
         return true;
+    }
+    /// As many as are alive when the first of them ends; each takes its children along.
+    u32 model_deaths(const std::vector<Entity>& doomed) {
+        std::set<u64> living;
+        for (const Entity e : doomed)
+            if (find(e))
+                living.insert(e.entity_id);
+        for (const Entity e : doomed)
+            model_death(e);
+        return u32(living.size());
+    }
+    bool model_leads_to(u64 from, u64 to) const {
+        while (from != to) {
+            const auto found = model_.parents.find(from);
+            if (found == model_.parents.end())
+                return false;
+            from = found->second;
+        }
+        return true;
+    }
+    void compare_links() {
+        std::map<u64, u32> counts;
+        for (const auto& [child, parent] : model_.parents)
+            ++counts[parent];
+        for (const auto& [id, being] : model_.beings) {
+            const auto found = model_.parents.find(id);
+            const Entity parent = found != model_.parents.end() ? model_.beings[found->second].handle : Entity{};
+            wrong += world_.target<R>(being.handle) != parent;
+            if (const R* const r = world_.get<R>(being.handle))
+                wrong += r->target != parent;
+            wrong += world_.source_count<R>(being.handle) != counts[id];
+            u32 seen = 0;
+            const Entity at = being.handle;
+            world_.each_source<R>(at, [&](Entity source) { seen += world_.target<R>(source) == at; });
+            wrong += seen != counts[id];
+        }
     }
     Being* find(Entity handle) {
         const auto found = model_.beings.find(handle.entity_id);
@@ -210,7 +294,10 @@ private:
     Entity any_living() {
         return model_.beings.empty() ? Entity{} : std::next(model_.beings.begin(), random_.below(u32(model_.beings.size())))->second.handle;
     }
-    int any_type() { return int(random_.below(3) == 0 ? random_.below(8) : random_.below(type_count)); }
+    int any_type() {
+        const int type = int(random_.below(3) == 0 ? random_.below(8) : random_.below(type_count));
+        return type == relation_type && !linked_ ? type + 1 : type; // a pool of it would be enough to have hooks
+    }
     std::map<int, int> any_values() {
         std::map<int, int> values;
         for (u32 i = random_.below(40); i > 0; --i)
@@ -290,8 +377,11 @@ private:
             Entity made[2];
             wrong += world_.clone_n(source, made) != (being != nullptr);
             if (being)
-                for (const Entity e : made)
+                for (const Entity e : made) {
                     model_birth(e, std::map<int, int>(being->values));
+                    if (const auto parent = model_.parents.find(source.entity_id); parent != model_.parents.end())
+                        model_.parents[e.entity_id] = parent->second;
+                }
             break;
         }
         case 4: {
@@ -324,23 +414,35 @@ private:
         for (u32 i = 0; i < 12; ++i)
             doomed.push_back(random_.below(2) ? any() : any_living());
         const u32 destroyed = world_.destroy_batch(doomed);
-        u32 expected = 0;
-        for (const Entity e : doomed)
-            expected += model_death(e);
-        wrong += destroyed != expected;
+        wrong += destroyed != model_deaths(doomed);
     }
     /// Recorded now, applied in one go; pending handles are targets of later commands.
     void commands() {
         ++done["commands"];
         Commands commands = queue_.commands();
         std::vector<Entity> targets;
-        std::vector<std::function<bool()>> expected; // applied?
+        std::vector<std::function<bool()>> expected; // applied? Null: the next of `ends`; consecutive ones end together
+        std::vector<Entity> ends;
         for (u32 i = 0; i < 4; ++i)
             targets.push_back(random_.below(2) ? any() : living());
         for (u32 i = random_.below(10) + 1; i > 0; --i) {
             const Entity target = targets[random_.below(u32(targets.size()))];
             const int value = int(steps) * 16 + int(i);
-            switch (random_.below(6)) {
+            switch (random_.below(linked_ ? 7 : 6)) {
+            case 6: { // a child of what lives, is dead, or is made by this queue
+                const Entity pending = commands.spawn(R{value, target}, A{value});
+                targets.push_back(pending);
+                expected.push_back([=, this] {
+                    const Entity child = queue_.resolve(pending), parent = known(target);
+                    model_birth(child, {{relation_type, value}, {1, value}});
+                    if (find(parent))
+                        model_.parents[child.entity_id] = parent.entity_id;
+                    else if (target)
+                        model_death(child);
+                    return true;
+                });
+                break;
+            }
             case 0: {
                 const Entity pending = commands.spawn(A{value}, S{value});
                 targets.push_back(pending);
@@ -349,7 +451,8 @@ private:
             }
             case 1:
                 commands.destroy(target);
-                expected.push_back([=, this] { return model_death(known(target)); });
+                expected.push_back(nullptr);
+                ends.push_back(target);
                 break;
             case 2:
                 commands.add<A>(target, value);
@@ -382,9 +485,18 @@ private:
             }
         }
         const CommandReport report = queue_.apply();
-        u32 applied = 0;
-        for (const auto& command : expected)
+        u32 applied = 0, ended = 0;
+        std::vector<Entity> doomed;
+        for (const auto& command : expected) {
+            if (!command) {
+                doomed.push_back(known(ends[ended++]));
+                continue;
+            }
+            applied += model_deaths(doomed);
+            doomed.clear();
             applied += command();
+        }
+        applied += model_deaths(doomed);
         wrong += report.applied != applied || report.dropped != expected.size() - applied;
     }
     /// A pending handle that was born by now in the model's order, or a plain one.
@@ -472,6 +584,21 @@ private:
         else
             read(*readers_s_[which], models_[2 + which]);
     }
+    void relate() {
+        ++done["relate"];
+        const Entity source = random_.below(8) == 0 ? any() : any_living(), target = random_.below(8) == 0 ? any() : any_living();
+        Being* const being = find(source);
+        if (!being || !find(target) || model_leads_to(target.entity_id, source.entity_id)) {
+            wrong += world_.relate<R>(source, target) != Error::bad_value;
+            return;
+        }
+        wrong += world_.relate<R>(source, target) != Error::none;
+        if (being->values.count(relation_type) != 0)
+            model_mark(source.entity_id, relation_type);
+        else
+            model_gain(*being, relation_type, 0);
+        model_.parents[source.entity_id] = target.entity_id;
+    }
     void order() {
         ++done["sort"];
         world_.sort<A>([](const A& a, const A& b) { return a.value < b.value; });
@@ -546,6 +673,8 @@ private:
     World world_;
     CommandQueue queue_;
     Random random_;
+    const bool linked_;
+    u32 hooks_called_ = 0, hooks_expected_ = 0;
     std::unique_ptr<ChangeReader<A>> readers_a_[2];
     std::unique_ptr<ChangeReader<S>> readers_s_[2];
     std::vector<ReaderModel> models_;
@@ -562,14 +691,15 @@ TEST_SUITE("ecs") {
     TEST_CASE("everything public under random operations, against a model of maps") {
         REQUIRE(assign_ids() == 0);
         const WorldOptions options[] = {{.block_rows = 64}, {.block_rows = 128, .inline_indices = 24}};
-        for (u32 k = 0; k < 2; ++k) {
-            Run run(1000 + k, options[k]);
-            u32 most_types = 0, most = 0;
+        for (u32 k = 0; k < 4; ++k) {
+            Run run(1000 + k, options[k % 2], k >= 2);
+            u32 most_types = 0, most = 0, most_links = 0;
             for (u32 step = 0; step < 50'000; ++step) {
                 run.step();
                 if (step % 500 == 0)
                     run.compare_all();
                 most = std::max(most, run.population());
+                most_links = std::max(most_links, run.links());
                 most_types = std::max(most_types, step % 100 ? 0 : run.most_types());
                 CAPTURE(step);
                 REQUIRE(run.wrong == 0);
@@ -582,7 +712,9 @@ TEST_SUITE("ecs") {
                 CAPTURE(operation.first);
                 CHECK(operation.second > 20);
             }
-            CHECK(run.done.size() == 22);
+            CHECK(run.done.size() == (k < 2 ? 22 : 23));
+            CHECK((most_links > 20) == (k >= 2));
+            CHECK((run.hooks_called() > 1000) == (k >= 2));
         }
     }
 }
