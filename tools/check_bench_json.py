@@ -6,7 +6,7 @@ usage: check_bench_json.py THRONG_BENCH SCHEMA [bench options...]
 Runs the program with the options and --json, and validates the file against the parts of JSON Schema that the schema uses
 (type, required, properties, additionalProperties, items, enum, minimum, minItems, pattern). Exit 0: valid, encodes equal
 distinct_keys in every run of the engine, zstd was smaller somewhere in join, by as much as
-full_state_ratio says, and each ECS case says what it measured, once; 1: not.
+full_state_ratio says, and each ECS case says what it measured, once, ecs_change marks and scans for each share; 1: not.
 """
 import json
 import pathlib
@@ -62,6 +62,10 @@ def check_ecs(runs):
     cases = [(run['scenario'], run.get('case')) for run in runs]
     if len(set(cases)) != len(cases):
         errors.append('a case appears twice')
+    changes = {case for scenario, case in cases if scenario == 'ecs_change'}
+    shares = {f'{what}_{percent}_percent_1m' for what in ('mark', 'scan') for percent in ('0.1', '10', '100')}
+    if changes:
+        errors += [f'ecs_change: {case} is missing' for case in sorted(shares - changes)]
     if runs and len({run['scenario'] for run in runs}) not in (1, 9):
         errors.append('one ECS scenario or all nine are expected')
     return errors

@@ -166,17 +166,51 @@ void view_cases(std::vector<Case>& cases, Scale scale, const std::string& suffix
     }
 }
 
-/// Marks by handle, and scans for what is marked. Times are by row of the pool, not by marked row.
+/// How much of a pool is written.
+struct Share {
+    const char* percent;
+    u32 per_mille;
+    std::string name(const char* what) const { return std::string(what) + "_" + percent + "_percent_1m"; }
+};
+inline constexpr Share shares[] = {{"0.1", 1}, {"10", 100}, {"100", 1000}};
+
+/// Writes a share of the rows by handle, each round the next ones of a shuffled list, after all marks were cleared. Times are by
+/// written row.
+template <class S>
+void mark_case(std::vector<Case>& cases, Share share, u32 count) {
+    using Pos = typename S::C::Pos;
+    cases.push_back({"ecs_change", share.name("mark"), count, false, 1, [=]() -> Measure {
+                         auto subject = std::make_shared<S>();
+                         std::vector<typename S::Handle> entities;
+                         for (u32 i = 0; i < count; ++i)
+                             entities.push_back(subject->create(Pos{}));
+                         shuffle(entities, 5);
+                         const u32 marked = count / 1000 * share.per_mille;
+                         return [=, from = u32(0)]() mutable {
+                             const u32 rounds = 200'000 / marked + 5;
+                             double ns = 0;
+                             for (u32 round = 0; round < rounds; ++round) {
+                                 subject->template clear_changes<Pos>();
+                                 const Stopwatch watch;
+                                 for (u32 i = from; i < from + marked; ++i)
+                                     if (Pos* row = subject->template mut<Pos>(entities[i]))
+                                         row->x += 1;
+                                 ns += round == 0 ? 0 : watch.ns();
+                                 from = (from + marked) % count;
+                             }
+                             return ns / (rounds - 1) / marked;
+                         };
+                     }});
+}
+
+/// Marks, and scans for what is marked. Times are by row of the pool, not by marked row, but for those of mark_case.
 template <class S>
 void change_cases(std::vector<Case>& cases, Scale scale) {
     using Pos = typename S::C::Pos;
     const u32 count = scale.million();
-    struct Share {
-        const char* name;
-        u32 per_mille;
-    };
-    for (const Share share : {Share{"scan_0.1_percent_1m", 1}, Share{"scan_10_percent_1m", 100}, Share{"scan_100_percent_1m", 1000}})
-        cases.push_back({"ecs_change", share.name, count, false, 1, [=]() -> Measure {
+    for (const Share share : shares) {
+        mark_case<S>(cases, share, count);
+        cases.push_back({"ecs_change", share.name("scan"), count, false, 1, [=]() -> Measure {
                              auto subject = std::make_shared<S>();
                              std::vector<typename S::Handle> entities;
                              for (u32 i = 0; i < count; ++i)
@@ -196,6 +230,7 @@ void change_cases(std::vector<Case>& cases, Scale scale) {
                                  return ns;
                              };
                          }});
+    }
     cases.push_back({"ecs_change", "mark_bulk_1m", count, false, 1, [=]() -> Measure {
                          auto subject = populated<S, Pos>(count);
                          return [subject, count] {

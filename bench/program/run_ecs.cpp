@@ -51,7 +51,7 @@ Measure vector_loop(const Case& c) {
     const auto has = [&](const char* part) { return c.name.find(part) != std::string::npos; };
     if (c.workers > 1)
         return {};
-    if (std::strcmp(c.scenario, "ecs_each") == 0 || has("mark_")) {
+    if (std::strcmp(c.scenario, "ecs_each") == 0 || has("mark_bulk") || has("mark_none")) {
         if (has("lvl4"))
             return ecs_bench::vector_each<C::Lvl>(c.entities);
         if (has("hp8"))
