@@ -43,25 +43,26 @@ fn main() {
         library::<flecs::World>("flecs_ecs", "0.2.2", quick),
     ];
     let mut rows = String::new();
-    for i in 0..libraries[0].cases.len() {
-        let case = &libraries[0].cases[i];
-        if !case.name.contains(&filter) {
-            continue;
-        }
+    // The first library has every case.
+    for case in libraries[0].cases.iter().filter(|case| case.name.contains(&filter)) {
         // In a round each library runs once, so that a drift of the machine meets all of them.
-        let mut measures: Vec<_> = libraries.iter().map(|l| (l.cases[i].prepare)()).collect();
-        let mut times = vec![Vec::new(); libraries.len()];
+        let mut runs = Vec::new();
+        for library in &libraries {
+            if let Some(same) = library.cases.iter().find(|other| other.name == case.name) {
+                runs.push((library, (same.prepare)(), Vec::new()));
+            }
+        }
         for round in 0..=repeat {
-            for (k, measure) in measures.iter_mut().enumerate() {
+            for (_, measure, times) in &mut runs {
                 let value = measure();
                 if round > 0 {
-                    times[k].push(value);
+                    times.push(value);
                 }
             }
         }
         print!("{:<34}", case.name);
-        for (k, library) in libraries.iter().enumerate() {
-            let value = measure::median(&mut times[k]);
+        for (library, _, times) in &mut runs {
+            let value = measure::median(times);
             let figure = if case.scenario == "ecs_memory" { "bytes_per_entity" } else { "ns_per_op" };
             print!(" {:>9} {value:<9.4}", library.name);
             let separator = if rows.is_empty() { "" } else { "," };

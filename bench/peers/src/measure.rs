@@ -1,31 +1,7 @@
 //! Thread CPU time, random numbers and the heap: as in ../ecs/measure.hpp and ../random.hpp.
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// The system's heap, with a count of the bytes that are in use.
-struct Counting;
-static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE_BYTES.fetch_add(layout.size(), Relaxed);
-        System.alloc(layout)
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE_BYTES.fetch_sub(layout.size(), Relaxed);
-        System.dealloc(memory, layout)
-    }
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        LIVE_BYTES.fetch_add(bytes, Relaxed);
-        LIVE_BYTES.fetch_sub(layout.size(), Relaxed);
-        System.realloc(memory, layout, bytes)
-    }
-}
-#[global_allocator]
-static HEAP: Counting = Counting;
-
+/// Bytes that the program has taken from the heap and not given back, C code as well.
 pub fn live_bytes() -> usize {
-    LIVE_BYTES.load(Relaxed)
+    unsafe { libc::mallinfo2() }.uordblks
 }
 
 /// The pages of later worlds are taken and touched here, and never given back.
@@ -39,23 +15,41 @@ pub fn touch_heap(mib: usize) {
     std::hint::black_box(&touched);
 }
 
-fn thread_cpu_ns() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+#[derive(Clone, Copy)]
+pub enum Clock {
+    Thread,
+    /// For loops on several threads.
+    Wall,
+}
+impl Clock {
+    fn ns(self) -> f64 {
+        let id = if let Clock::Wall = self { libc::CLOCK_MONOTONIC } else { libc::CLOCK_THREAD_CPUTIME_ID };
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        unsafe { libc::clock_gettime(id, &mut time) };
+        time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+    }
+    fn timed(self, work: impl FnOnce()) -> f64 {
+        let start = self.ns();
+        work();
+        self.ns() - start
+    }
 }
 
 pub fn timed(work: impl FnOnce()) -> f64 {
-    let start = thread_cpu_ns();
-    work();
-    thread_cpu_ns() - start
+    Clock::Thread.timed(work)
 }
 
 /// Mean time of a pass an operation, after one that is not timed.
-pub fn timed_passes(operations: usize, mut pass: impl FnMut()) -> f64 {
+pub fn timed_passes(clock: Clock, operations: usize, mut pass: impl FnMut()) -> f64 {
     pass();
     let passes = 4_000_000 / operations + 1;
-    timed(|| (0..passes).for_each(|_| pass())) / passes as f64 / operations as f64
+    clock.timed(|| (0..passes).for_each(|_| pass())) / passes as f64 / operations as f64
+}
+
+/// Empties the caches of data: reads more than they hold.
+pub fn evict_caches() {
+    let filler = vec![1u64; 96 << 17]; // 96 MiB
+    std::hint::black_box(filler.iter().step_by(8).sum::<u64>());
 }
 
 pub fn median(values: &mut [f64]) -> f64 {
