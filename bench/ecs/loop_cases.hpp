@@ -72,7 +72,7 @@ void each_cases(std::vector<Case>& cases, Scale scale) {
     each_case<S, typename C::Lvl, Form::entity>(cases, "each_entity_lvl4_1m", million);
     each_case<S, typename C::Pos, Form::entity>(cases, "each_entity_pos12_1m", million);
     each_case<S, Stats, Form::entity>(cases, "each_entity_stats64_1m", million);
-    if constexpr (requires(S& s) { s.template each_resolved<Stats>([](auto&&, Stats&) {}); })
+    if constexpr (requires(S & s) { s.template each_resolved<Stats>([](auto&&, Stats&) {}); })
         each_case<S, typename C::Pos, Form::resolved>(cases, "each_resolved_pos12_1m", million);
     each_case<S, typename C::Pos, Form::rows>(cases, "each_pos12_100k", scale.hundred_thousand());
     each_case<S, typename C::Pos, Form::parallel>(cases, "each_parallel_pos12_1m", million);

@@ -134,21 +134,21 @@ public:
     template <class T>
         requires(!is_immutable<T>)
     T* mut(Entity entity) {
-        THRONG_ASSERT(!frozen() && "no mut, set or patch inside a parallel loop: mut_shared");
-        return with_row<T>(entity, [](Pool<T>& pool, u32 dense) {
-            pool.mark_changed(dense);
-            return &pool[dense];
-        });
+            THRONG_ASSERT(!frozen() && "no mut, set or patch inside a parallel loop: mut_shared");
+            return with_row<T>(entity, [](Pool<T>& pool, u32 dense) {
+                pool.mark_changed(dense);
+                return &pool[dense];
+            });
     }
     /// mut for the inside of a parallel loop: rows may be marked from several threads at once (each row written by one).
     /// Costs an atomic operation where the mark is new.
     template <class T>
         requires(!is_immutable<T>)
     T* mut_shared(Entity entity) {
-        return with_row<T>(entity, [](Pool<T>& pool, u32 dense) {
-            pool.mark_changed_shared(dense);
-            return &pool[dense];
-        });
+            return with_row<T>(entity, [](Pool<T>& pool, u32 dense) {
+                pool.mark_changed_shared(dense);
+                return &pool[dense];
+            });
     }
     /// Builds a T from the arguments. An existing one is returned unchanged and unmarked. Null for a dead handle and for a type
     /// beyond MaxC. If the constructor or the allocator throws, nothing has changed.
@@ -461,14 +461,13 @@ private:
     friend struct detail::WorldTestAccess;
     friend struct detail::CommandAccess;
 
-    using State::meta, State::find, State::list_capacity, State::frozen, State::refuse_entity_change, State::has_room,
-          State::refuse_change, State::refuse_in_hook, State::row_moved, State::relation_table, State::log_entry;
     using State::arena_, State::pools_, State::inline_capacity_, State::entity_count_, State::frozen_, State::last_entity_id_,
-          State::index_inserts_, State::logged_, State::streamed_, State::log_, State::doomed_rows_, State::row_moves_, State::moved_owners_,
-          State::sort_order_, State::lists_, State::resources_, State::hooks_, State::hooked_, State::destroy_hooks_, State::any_hooks_,
-          State::destroying_, State::doomed_, State::removing_, State::unannounced_, State::announcing_, State::related_,
-          State::relations_, State::ended_, State::rewrites_, State::restores_, State::has_rollback_, State::orders_,
-          State::options_;
+        State::index_inserts_, State::logged_, State::streamed_, State::log_, State::doomed_rows_, State::row_moves_, State::moved_owners_,
+        State::sort_order_, State::lists_, State::resources_, State::hooks_, State::hooked_, State::destroy_hooks_, State::any_hooks_,
+        State::destroying_, State::doomed_, State::removing_, State::unannounced_, State::announcing_, State::related_, State::relations_,
+        State::ended_, State::rewrites_, State::restores_, State::has_rollback_, State::orders_, State::options_;
+    using State::meta, State::find, State::list_capacity, State::frozen, State::refuse_entity_change, State::has_room, State::refuse_change,
+        State::refuse_in_hook, State::row_moved, State::relation_table, State::log_entry;
 
     /// Whether a direct index can answer for the entity: it knows half of the ids, in which all bits mean none. In a world that has used
     /// them up, the slot decides.

@@ -223,8 +223,8 @@ MemoryReport BasicWorld<MaxC>::memory_report() const {
     report.hooks = hooks_.memory_bytes();
     report.resources = resources_.memory_bytes();
     report.log = u64(log_.capacity()) * sizeof(StructureEvent);
-    report.scratch = (u64(doomed_rows_.capacity()) + sort_order_.capacity()) * sizeof(u32) +
-                     u64(row_moves_.capacity()) * sizeof(RowMove) + u64(moved_owners_.capacity()) * sizeof(u32) + u64(doomed_.capacity()) * sizeof(Entity) +
+    report.scratch = (u64(doomed_rows_.capacity()) + sort_order_.capacity()) * sizeof(u32) + u64(row_moves_.capacity()) * sizeof(RowMove) +
+                     u64(moved_owners_.capacity()) * sizeof(u32) + u64(doomed_.capacity()) * sizeof(Entity) +
                      u64(removing_.capacity()) * sizeof(detail::Removal) + unannounced_.memory_bytes();
     report.total = report.entities + report.row_lists + report.pools + report.change_readers + report.relations + report.hooks +
                    report.resources + report.log + report.scratch;

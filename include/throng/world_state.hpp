@@ -77,10 +77,10 @@ protected:
     explicit WorldState(const WorldOptions& options)
         : arena_(options.allocator, meta_bytes(options.inline_indices), options.block_rows),
           inline_capacity_((meta_bytes(options.inline_indices) - static_cast<u32>(sizeof(Meta))) / static_cast<u32>(sizeof(u32))),
-          log_(options.allocator), doomed_rows_(options.allocator), row_moves_(options.allocator), moved_owners_(options.allocator), sort_order_(options.allocator),
-          lists_(options.allocator), resources_(options.allocator), hooks_(options.allocator), doomed_(options.allocator),
-          removing_(options.allocator), unannounced_(options.allocator), relations_(options.allocator), ended_(options.allocator),
-          options_(options) {}
+          log_(options.allocator), doomed_rows_(options.allocator), row_moves_(options.allocator), moved_owners_(options.allocator),
+          sort_order_(options.allocator), lists_(options.allocator), resources_(options.allocator), hooks_(options.allocator),
+          doomed_(options.allocator), removing_(options.allocator), unannounced_(options.allocator), relations_(options.allocator),
+          ended_(options.allocator), options_(options) {}
     WorldState(const WorldState&) = delete;
     WorldState& operator=(const WorldState&) = delete;
     ~WorldState() = default;

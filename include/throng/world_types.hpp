@@ -59,7 +59,8 @@ struct EntityMeta {
     bool plain(u32 generation) const {
         u64 word;
         std::memcpy(&word, &gen, sizeof(word));
-        static_assert(std::endian::native == std::endian::little && offsetof(EntityMeta, gen) + sizeof(u64) == offsetof(EntityMeta, signature));
+        static_assert(std::endian::native == std::endian::little &&
+                      offsetof(EntityMeta, gen) + sizeof(u64) == offsetof(EntityMeta, signature));
         return word == generation;
     }
     u32 count() const { return signature.count(); }
