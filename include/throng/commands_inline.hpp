@@ -59,24 +59,28 @@ inline constexpr CommandOps instantiate_ops =
 
 inline constexpr CommandOps destroy_ops{CommandTarget::doomed, nullptr, nullptr};
 
-/// What commands know of a world beyond its public side.
+/// add and set of a type whose hooks, or whose relation, may undo them at once. False: the world did not take it.
 struct CommandAccess {
-    /// add and set of T come to something, if only for the hooks of T, or for its relation, to undo it.
     template <class T, u32 MaxC>
     static bool takes(const BasicWorld<MaxC>& world, Entity entity) {
         const u32 id = component_id<T, MaxC>();
         const auto* const m = world.find(entity);
         return m && id < MaxC && (m->signature.test(id) || !(m->dying || (world.pools_[id] && world.pools_[id]->iterating())));
     }
+    template <class T, u32 MaxC>
+    [[gnu::noinline]] static bool add(BasicWorld<MaxC>& world, Entity entity, T& value) {
+        const bool there = takes<T>(world, entity);
+        return world.template add<T>(entity, std::move(value)) != nullptr || there;
+    }
+    template <class T, u32 MaxC>
+    [[gnu::noinline]] static bool set(BasicWorld<MaxC>& world, Entity entity, T& value) {
+        const bool there = takes<T>(world, entity);
+        return world.set(entity, std::move(value)) != nullptr || there;
+    }
 };
-
-/// Whether the command was applied. put(): pointer to the component, null if it is not there afterwards.
-template <class T, u32 MaxC, class F>
-bool put_component(const BasicWorld<MaxC>& world, Entity entity, F&& put) {
-    if (!Relation<T> && !world.hooked(static_cast<ComponentId>(known_component_id<T, MaxC>()))) [[likely]]
-        return put() != nullptr;
-    const bool takes = CommandAccess::takes<T>(world, entity);
-    return put() != nullptr || takes;
+template <class T, u32 MaxC>
+bool is_watched(const BasicWorld<MaxC>& world) {
+    return Relation<T> || world.hooked(static_cast<ComponentId>(known_component_id<T, MaxC>()));
 }
 
 template <class World, class T>
@@ -84,16 +88,20 @@ inline constexpr CommandOps add_ops = make_command_ops<T>(CommandTarget::entity,
                                                                                     CommandQueueBase& queue) {
     World& w = *static_cast<World*>(world);
     resolve_inside(*static_cast<T*>(value), queue);
-    return put_component<T>(w, target, [&] { return w.template add<T>(target, std::move(*static_cast<T*>(value))); });
+    if (is_watched<T>(w)) [[unlikely]]
+        return CommandAccess::add(w, target, *static_cast<T*>(value));
+    return w.template add<T>(target, std::move(*static_cast<T*>(value))) != nullptr;
 });
 
 template <class World, class T>
-inline constexpr CommandOps set_ops = make_command_ops<T>(CommandTarget::entity, [](void* world, Entity& target, void* value,
-                                                                                    CommandQueueBase& queue) {
-    World& w = *static_cast<World*>(world);
-    resolve_inside(*static_cast<T*>(value), queue);
-    return put_component<T>(w, target, [&] { return w.set(target, std::move(*static_cast<T*>(value))); });
-});
+inline constexpr CommandOps set_ops = make_command_ops<T>(CommandTarget::entity,
+                                                          [](void* world, Entity& target, void* value, CommandQueueBase& queue) {
+                                                              World& w = *static_cast<World*>(world);
+                                                              resolve_inside(*static_cast<T*>(value), queue);
+                                                              if (is_watched<T>(w)) [[unlikely]]
+                                                                  return CommandAccess::set(w, target, *static_cast<T*>(value));
+                                                              return w.set(target, std::move(*static_cast<T*>(value))) != nullptr;
+                                                          });
 
 template <class World, class T>
 inline constexpr CommandOps remove_ops = make_command_ops<NoValue>(CommandTarget::entity, [](void* world, Entity& target, void*,
