@@ -223,7 +223,7 @@ TEST_CASE("rules/own_functions") {
     CHECK(calls.fresh == 1);
     CHECK(calls.in_place == 1);
     CHECK(calls.consumed >= 2);
-    net.world.mut<Diary>(e)->text = "!";
+    net.world.mut<Diary>(e)->text.assign(1, '!');
     net.steps(30);
     CHECK(net.value<Diary>(peer, e)->text == "reader"); // refused by consume, before anything changes
     CHECK(calls.in_place == 1);
