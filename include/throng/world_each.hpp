@@ -111,9 +111,10 @@ typename Term<T>::Row* column_row(typename Term<T>::Row* first, u32 k) {
     return &Pool<typename Term<T>::Component>::element(first, k);
 }
 
-/// Straight through the columns, each given from the run's first row on.
+/// Straight through the columns, each given from the run's first row on. In line, so that the compiler sees how many there are.
 template <class... Ts, u32 MaxC, class F>
-void call_run(const BasicWorld<MaxC>& world, F& f, const u32* owners, u32 count, typename Term<Ts>::Row*... columns) {
+[[gnu::always_inline]] inline void call_run(const BasicWorld<MaxC>& world, F& f, const u32* owners, u32 count,
+                                            typename Term<Ts>::Row*... columns) {
     for (u32 i = 0; i < count; ++i) {
         if constexpr (wants_owner<MaxC, F, typename Term<Ts>::Argument...>)
             call_body<typename Term<Ts>::Argument...>(world, f, owners[i], Term<Ts>::argument(column_row<Ts>(columns, i))...);
@@ -163,10 +164,18 @@ void call_block(const BasicWorld<MaxC>& world, F& f, const PoolBase* const* pool
                 std::index_sequence<I...>, typename Term<Ts>::Row*... columns) {
     constexpr u32 step = 64;
     constexpr u32 row_bytes = (u32(sizeof(typename Term<Ts>::Component)) + ...);
-    for (u32 done = 0; done < count; done += step) {
+    const auto fetch = [&](u32 done) {
         ((columns ? fetch_ahead<Ts, row_bytes>(*pools[I], begin + done, end) : void()), ...);
         fetch_owners_ahead<F, typename Term<Ts>::Argument...>(world, owners + done, count - done);
-        call_run<Ts...>(world, f, owners + done, count - done < step ? count - done : step, column_row<Ts>(columns, done)...);
+    };
+    u32 done = 0;
+    for (; count - done >= step; done += step) { // a number of rows that the compiler knows
+        fetch(done);
+        call_run<Ts...>(world, f, owners + done, step, column_row<Ts>(columns, done)...);
+    }
+    if (done < count) {
+        fetch(done);
+        call_run<Ts...>(world, f, owners + done, count - done, column_row<Ts>(columns, done)...);
     }
 }
 
