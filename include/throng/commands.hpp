@@ -206,8 +206,9 @@ public:
     /// relation to one that comes to nothing is one to a target that has ended.
     template <class... Ts>
     Entity spawn(Ts&&... values);
-    /// World::instantiate; the prefab must live until the apply.
+    /// World::instantiate; the prefab must live until the apply, so a temporary does not compile.
     Entity instantiate(const BasicPrefab<MaxC>& prefab);
+    Entity instantiate(BasicPrefab<MaxC>&&) = delete;
     void destroy(Entity entity);
     /// World::add: a component that is there by then is kept, and the value dropped.
     template <class T, class... A>

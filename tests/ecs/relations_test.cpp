@@ -276,7 +276,8 @@ TEST_SUITE("ecs") {
         commands.set(f, ChildOf{deep.back()}); // in place of e
         commands.set(g, Follows{parent, 7});
         commands.add<Watches>(h, child);
-        const Entity instance = commands.instantiate(Prefab::of(Hp{12}));
+        const Prefab prefab = Prefab::of(Hp{12});
+        const Entity instance = commands.instantiate(prefab);
         commands.add<ChildOf>(instance, parent);
         commands.add<ChildOf>(h, instance);
         const CommandReport report = queue.apply();
