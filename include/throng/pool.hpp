@@ -157,8 +157,7 @@ public:
     /// The same, from several threads at once, any rows.
     void mark_changed_shared(u32 dense) {
         const u32 k = dense & mask_;
-        or_shared(change_words(dense >> shift_)[k >> 6], u64(1) << (k & 63));
-        or_shared(mutable_summary(dense >> shift_).fresh, u64(1) << (k >> 6));
+        mark_word_shared(dense >> shift_, k >> 6, u64(1) << (k & 63));
     }
     /// Marks rows [begin, end), end <= size().
     void mark_range(u32 begin, u32 end);

@@ -134,21 +134,21 @@ public:
     template <class T>
         requires(!is_immutable<T>)
     T* mut(Entity entity) {
-            THRONG_ASSERT(!frozen() && "no mut, set or patch inside a parallel loop: mut_shared");
-            return with_row<T>(entity, [](Pool<T>& pool, u32 dense) {
-                pool.mark_changed(dense);
-                return &pool[dense];
-            });
+        THRONG_ASSERT(!frozen() && "no mut, set or patch inside a parallel loop: mut_shared");
+        return with_row<T>(entity, [](Pool<T>& pool, u32 dense) {
+            pool.mark_changed(dense);
+            return &pool[dense];
+        });
     }
     /// mut for the inside of a parallel loop: rows may be marked from several threads at once (each row written by one).
     /// Costs an atomic operation where the mark is new.
     template <class T>
         requires(!is_immutable<T>)
     T* mut_shared(Entity entity) {
-            return with_row<T>(entity, [](Pool<T>& pool, u32 dense) {
-                pool.mark_changed_shared(dense);
-                return &pool[dense];
-            });
+        return with_row<T>(entity, [](Pool<T>& pool, u32 dense) {
+            pool.mark_changed_shared(dense);
+            return &pool[dense];
+        });
     }
     /// Builds a T from the arguments. An existing one is returned unchanged and unmarked. Null for a dead handle and for a type
     /// beyond MaxC. If the constructor or the allocator throws, nothing has changed.

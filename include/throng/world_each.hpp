@@ -256,6 +256,8 @@ struct DirectRun {
     /// Marks and fetches the rows of one pool that the loop will be at.
     template <bool Shared, class T>
     void place(PoolBase& pool, u32 i, bool leads, u32 begin) {
+        if (complete == 0)
+            return; // nothing is marked for a run that the loop passes over
         if (leads) {
             if constexpr (Term<T>::writes && Shared)
                 pool.mark_word_shared(pool.block_of(begin), pool.place_of(begin) >> 6, complete);

@@ -204,6 +204,40 @@ TEST_SUITE("ecs") {
         CHECK(world.get<Team<true>>(fresh)->number == 2);
     }
 
+    TEST_CASE("direct index: the id that looks like no entry has no row before it is given one") {
+        World world;
+        detail::WorldTestAccess::set_last_entity_id(world, 0xfffffffdu);
+        const Entity first = world.spawn(Team<true>{1}); // the index has a page
+        const Entity edge = world.create();
+        REQUIRE(edge.entity_id == 0xffffffffu);
+        CHECK_FALSE(world.has<Team<true>>(edge));
+        CHECK(world.get<Team<true>>(edge) == nullptr);
+        world.add<Team<true>>(edge, 2);
+        CHECK(world.has<Team<true>>(edge));
+        CHECK(world.get<Team<true>>(edge)->number == 2);
+        CHECK(world.get<Team<true>>(first)->number == 1);
+        world.remove<Team<true>>(edge);
+        CHECK_FALSE(world.has<Team<true>>(edge));
+    }
+    TEST_CASE("direct index: a run of which no entity has all types is not marked") {
+        World world;
+        for (int i = 0; i < 200; ++i)
+            world.spawn(Team<true>{i});
+        for (int i = 0; i < 100; ++i)
+            world.spawn(Title<true>{"t"});
+        world.clear_changes();
+        u32 visited = 0;
+        world.each_mut<Team<true>, Title<true>>([&](Team<true>&, Title<true>&) { ++visited; });
+        CHECK(visited == 0);
+        CHECK(world.pool<Title<true>>().change_summary(0) == 0);
+        CHECK(world.pool<Team<true>>().change_summary(0) == 0);
+        const Entity both = world.spawn(Team<true>{1}, Title<true>{"u"});
+        world.clear_changes();
+        world.each_mut<Team<true>, Title<true>>([&](Team<true>&, Title<true>&) { ++visited; });
+        CHECK(visited == 1);
+        CHECK(world.pool<Title<true>>().change_summary(0) == u64(1) << 1); // row 100, in its second word
+        CHECK(world.pool<Title<true>>().changed(world.dense_index(both.entity_idx, component_id<Title<true>>())));
+    }
     TEST_CASE("direct index: null, foreign and unused handles, and a type never used") {
         World world;
         const Entity e = world.spawn(Other{1});

@@ -50,12 +50,7 @@ TEST_SUITE("ecs") {
                 CAPTURE(int(damage));
                 const auto finds = [&](auto&& change) {
                     Damaged damaged(damage, in_step);
-                    try {
-                        change(damaged);
-                    } catch (const AssertFailed&) {
-                        return true;
-                    }
-                    return false;
+                    return ecs_test::asserts([&] { change(damaged); });
                 };
                 const bool expected = damage != Damage::none;
                 CHECK(finds([](Damaged& d) { d.world.remove<A>(d.entities[0]); }) == expected);

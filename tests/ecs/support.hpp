@@ -87,6 +87,17 @@ private:
     throng::AssertHandler previous_;
 };
 
+/// Whether the call asserts, while a ThrowingAsserts lives.
+template <class F>
+bool asserts(F&& call) {
+    try {
+        call();
+    } catch (const AssertFailed&) {
+        return true;
+    }
+    return false;
+}
+
 /// xorshift; the same numbers in each run.
 struct Random {
     u64 state;
